@@ -1,0 +1,2 @@
+//! Development tool.
+fn main() {}

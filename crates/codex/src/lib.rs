@@ -1,0 +1,1 @@
+//! The app-server protocol: typed, negotiated, supervised.

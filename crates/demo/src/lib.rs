@@ -1,0 +1,1 @@
+//! A deterministic worker that speaks the app-server protocol.

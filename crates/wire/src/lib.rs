@@ -1,0 +1,1 @@
+//! JSON-RPC over lines as a pure state machine.
