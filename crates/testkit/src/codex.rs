@@ -13,14 +13,20 @@ pub const CODEX_VARIABLE: &str = "SWITCHBOARD_CODEX";
 /// The codex binary that [`CODEX_VARIABLE`] names.
 pub fn binary() -> Result<PathBuf, NoCodex> {
     let path = PathBuf::from(std::env::var_os(CODEX_VARIABLE).ok_or(NoCodex::Unset)?);
-    if path.is_file() { Ok(path) } else { Err(NoCodex::Missing(path)) }
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(NoCodex::Missing(path))
+    }
 }
 
 /// Why there is no real codex to run.
 #[derive(Debug, thiserror::Error)]
 pub enum NoCodex {
     /// The variable is not set.
-    #[error("{CODEX_VARIABLE} is not set: let it name a codex binary (`cargo xtask test` installs one)")]
+    #[error(
+        "{CODEX_VARIABLE} is not set: let it name a codex binary (`cargo xtask test` installs one)"
+    )]
     Unset,
     /// The variable names no file.
     #[error("{CODEX_VARIABLE} names no file: {}", .0.display())]
@@ -29,7 +35,10 @@ pub enum NoCodex {
 
 /// How to start `binary` as an app-server in `workplace`, with `model` as its only provider.
 pub fn launch(binary: PathBuf, workplace: &Workplace, model: &StandIn) -> io::Result<Launch> {
-    fs::write(workplace.codex_home().join("config.toml"), configuration(&model.base_url()))?;
+    fs::write(
+        workplace.codex_home().join("config.toml"),
+        configuration(&model.base_url()),
+    )?;
     Ok(Launch {
         argv: vec![binary.into(), "app-server".into()],
         environment: workplace.environment(),

@@ -4,7 +4,10 @@
 //! Nothing here shares code with the product: what both sides took from one place, no comparison could find wrong.
 
 pub mod codex;
+pub mod compare;
+pub mod differences;
 pub mod driver;
+mod ids;
 pub mod model;
 pub mod redact;
 pub mod script;

@@ -39,7 +39,9 @@ pub struct StandIn {
 impl StandIn {
     /// Starts a provider on a port that the system chooses.
     pub fn start() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let port = listener.local_addr()?.port();
         let (stop, stopped) = oneshot::channel();
@@ -51,7 +53,11 @@ impl StandIn {
                 }
             });
         })?;
-        Ok(Self { port, stop: Some(stop), thread: Some(thread) })
+        Ok(Self {
+            port,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 
     /// The `base_url` for a codex model provider.
@@ -85,7 +91,10 @@ fn routes() -> Router {
 
 async fn respond(State(asked): State<Arc<Mutex<Asked>>>, body: Bytes) -> Response {
     let Ok(body) = serde_json::from_slice::<Value>(&body) else {
-        return refusal(400, &json!({"error": {"message": "the request is not JSON"}}));
+        return refusal(
+            400,
+            &json!({"error": {"message": "the request is not JSON"}}),
+        );
     };
     let prompt = Prompt::of(&body);
     let (number, asked_before) = {
@@ -119,7 +128,11 @@ fn stream(steps: Vec<Step>) -> Response {
         };
         Some((Ok::<_, Infallible>(chunk), steps))
     });
-    ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(chunks)).into_response()
+    (
+        [(header::CONTENT_TYPE, "text/event-stream")],
+        Body::from_stream(chunks),
+    )
+        .into_response()
 }
 
 fn server_sent(event: &Value) -> Bytes {

@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::ids::{Piece, UUID, matches, pieces};
 use crate::transcript::Transcript;
 use crate::workplace::Workplace;
 
@@ -15,7 +16,7 @@ pub fn redact(mut transcript: Transcript, workplace: &Workplace) -> Transcript {
     let mut redaction = Redaction {
         home: workplace.home().to_string_lossy().into_owned(),
         version: version(&transcript),
-        ids: HashMap::new(),
+        numbers: HashMap::new(),
         counts: HashMap::new(),
     };
     for entry in &mut transcript.entries {
@@ -25,22 +26,25 @@ pub fn redact(mut transcript: Transcript, workplace: &Workplace) -> Transcript {
 }
 
 const HOME: &str = "/home/dev";
-const UUID: &str = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
-const UUID_PLACEHOLDER: &str = "00000000-0000-7000-8000-";
-/// What the model provider calls its own things; codex makes item ids of them.
-const PROVIDER_IDS: [&str; 7] = ["call_", "ctc_", "fc_", "lsh_", "msg_", "resp_", "rs_"];
 
-/// Times and the like: a template (`d` stands for a digit) and what is written instead.
+/// Times in texts: a template (`d` stands for a digit) and what is written instead.
 const TIMES: [(&str, &str); 4] = [
     ("dddd-dd-ddTdd-dd-dd", "2000-01-01T00-00-00"),
     ("dddd-dd-ddTdd:dd:dd.dddZ", "2000-01-01T00:00:00.000Z"),
     ("dddd-dd-ddTdd:dd:ddZ", "2000-01-01T00:00:00Z"),
-    ("dddd/dd/dd", "2000/01/01"),
+    ("/dddd/dd/dd/", "/2000/01/01/"),
 ];
 
 /// How a command is shown depends on the user's shell; the first stands for all.
-const LOGIN_SHELLS: [&str; 5] =
-    ["/bin/bash -lc ", "/usr/bin/bash -lc ", "/bin/zsh -lc ", "/usr/bin/zsh -lc ", "/bin/sh -lc "];
+const LOGIN_SHELLS: [&str; 5] = [
+    "/bin/bash -lc ",
+    "/usr/bin/bash -lc ",
+    "/bin/zsh -lc ",
+    "/usr/bin/zsh -lc ",
+    "/bin/sh -lc ",
+];
+
+const LOOPBACK: &str = "127.0.0.1:";
 
 /// The worker's version, which it tells in the answer to `initialize`: `NAME/VERSION (…) …`.
 fn version(transcript: &Transcript) -> Option<String> {
@@ -53,7 +57,8 @@ fn version(transcript: &Transcript) -> Option<String> {
 struct Redaction {
     home: String,
     version: Option<String>,
-    ids: HashMap<String, usize>,
+    /// By id: its number.
+    numbers: HashMap<String, usize>,
     /// By form: how many ids have been numbered.
     counts: HashMap<&'static str, usize>,
 }
@@ -63,9 +68,18 @@ impl Redaction {
         match value {
             Value::String(text) => *text = self.text(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
-            Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| self.field(key, value)),
+            Value::Object(fields) => *fields = self.fields(std::mem::take(fields)),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
+    }
+
+    /// Keys are redacted too: some answers are maps by thread id.
+    fn fields(&mut self, fields: Map<String, Value>) -> Map<String, Value> {
+        let redacted = fields.into_iter().map(|(key, mut value)| {
+            self.field(&key, &mut value);
+            (self.text(&key), value)
+        });
+        redacted.collect()
     }
 
     fn field(&mut self, key: &str, value: &mut Value) {
@@ -86,57 +100,70 @@ impl Redaction {
         if let Some(version) = &self.version {
             text = text.replace(version, "VERSION");
         }
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text.as_str();
-        while let Some(first) = rest.chars().next() {
-            let at_word_start = !out.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-            let found = if at_word_start { self.placeholder(rest) } else { None };
-            let taken = match &found {
-                Some((taken, placeholder)) => {
-                    out.push_str(placeholder);
-                    *taken
-                }
-                None => {
-                    out.push(first);
-                    first.len_utf8()
-                }
-            };
-            rest = &rest[taken..];
-        }
-        out
+        let text = without_ids(&text, |form, id| self.placeholder(form, id));
+        fixed(&text)
     }
 
-    /// What stands at the start of `text` and must not stay: its length and what to write instead.
-    fn placeholder(&mut self, text: &str) -> Option<(usize, String)> {
-        if matches(UUID, text) {
-            let number = self.numbered(&text[..UUID.len()], UUID);
-            return Some((UUID.len(), format!("{UUID_PLACEHOLDER}{number:012}")));
+    /// A UUID stays one, so that the line stays valid.
+    fn placeholder(&mut self, form: &'static str, id: &str) -> String {
+        let number = self.numbers.get(id).copied().unwrap_or_else(|| {
+            let count = self.counts.entry(form).or_default();
+            *count += 1;
+            self.numbers.insert(id.to_owned(), *count);
+            *count
+        });
+        if form == UUID {
+            format!("00000000-0000-7000-8000-{number:012}")
+        } else {
+            format!("{form}{number}")
         }
-        if let Some((template, fixed)) = TIMES.iter().find(|(template, _)| matches(template, text)) {
-            return Some((template.len(), (*fixed).to_owned()));
-        }
-        if let Some(shell) = LOGIN_SHELLS.into_iter().find(|shell| text.starts_with(shell)) {
-            return Some((shell.len(), LOGIN_SHELLS[0].to_owned()));
-        }
-        if let Some(port) = text.strip_prefix("127.0.0.1:") {
-            let digits = port.len() - port.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            return Some((text.len() - port.len() + digits, "127.0.0.1:PORT".to_owned()));
-        }
-        let prefix = PROVIDER_IDS.into_iter().find(|prefix| text.starts_with(prefix))?;
-        let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
-        let number = self.numbered(&text[..end], prefix);
-        Some((end, format!("{prefix}{number}")))
     }
+}
 
-    fn numbered(&mut self, id: &str, form: &'static str) -> usize {
-        if let Some(&number) = self.ids.get(id) {
-            return number;
-        }
-        let count = self.counts.entry(form).or_default();
-        *count += 1;
-        self.ids.insert(id.to_owned(), *count);
-        *count
+fn without_ids(text: &str, mut placeholder: impl FnMut(&'static str, &str) -> String) -> String {
+    let written = pieces(text).into_iter().map(|piece| match piece {
+        Piece::Plain(plain) => plain.to_owned(),
+        Piece::Id { form, id } => placeholder(form, id),
+    });
+    written.collect()
+}
+
+/// `text` with fixed words for times, ports and the shell.
+fn fixed(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let length = if let Some((length, word)) = fixed_at(rest) {
+            out.push_str(word);
+            length
+        } else {
+            out.push(next);
+            next.len_utf8()
+        };
+        rest = &rest[length..];
     }
+    out
+}
+
+/// How much of the start of `text` must not stay, and what to write instead.
+fn fixed_at(text: &str) -> Option<(usize, &'static str)> {
+    if let Some((template, word)) = TIMES
+        .into_iter()
+        .find(|(template, _)| matches(template, text))
+    {
+        return Some((template.len(), word));
+    }
+    if let Some(shell) = LOGIN_SHELLS
+        .into_iter()
+        .find(|shell| text.starts_with(shell))
+    {
+        return Some((shell.len(), LOGIN_SHELLS[0]));
+    }
+    let port = text.strip_prefix(LOOPBACK)?;
+    let digits = port
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(port.len());
+    Some((LOOPBACK.len() + digits, "127.0.0.1:PORT"))
 }
 
 fn is_time(key: &str) -> bool {
@@ -146,17 +173,10 @@ fn is_time(key: &str) -> bool {
 /// `probe/1.2.3 (Debian 12; x86_64) xterm (probe; 0.1)` without the system and the terminal.
 fn plain_agent(agent: &str) -> String {
     let parts = agent.split_once(" (").zip(agent.rsplit_once(" ("));
-    parts.map_or_else(|| agent.to_owned(), |((name, _), (_, client))| format!("{name} (SYSTEM) TERMINAL ({client}"))
-}
-
-/// Whether `text` begins as the template says: `h` is a lower-case hexadecimal digit, `d` a digit.
-fn matches(template: &str, text: &str) -> bool {
-    text.len() >= template.len()
-        && template.bytes().zip(text.bytes()).all(|(wanted, byte)| match wanted {
-            b'h' => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-            b'd' => byte.is_ascii_digit(),
-            literal => byte == literal,
-        })
+    parts.map_or_else(
+        || agent.to_owned(),
+        |((name, _), (_, client))| format!("{name} (SYSTEM) TERMINAL ({client}"),
+    )
 }
 
 #[cfg(test)]
@@ -174,7 +194,8 @@ mod tests {
 {"dir":"received","message":{"method":"turn/started","params":{"threadId":"01a1e074-a853-78f0-acd9-d0fad9dd7fce","startedAt":17,"cliVersion":"1.2.3","path":"HOME/.codex/sessions/2026/11/15/rollout-2026-11-15T18-25-04-01a1e074-a853-78f0-acd9-d0fad9dd7fce.jsonl","durationMs":null}}}
 {"dir":"received","message":{"method":"x","params":{"id":"msg_resp_9","call":"call_resp_9_1","url":"http://127.0.0.1:1234/v1","kept":"function_call_output","processId":"4711"}}}
 "#;
-        let transcript = Transcript::parse(&text.replace("HOME", &workplace.home().to_string_lossy())).unwrap();
+        let transcript =
+            Transcript::parse(&text.replace("HOME", &workplace.home().to_string_lossy())).unwrap();
         expect![[r#"
             {"dir":"received","message":{"id":1,"result":{"codexHome":"/home/dev/.codex","userAgent":"probe/VERSION (SYSTEM) TERMINAL (probe; 0.0.1)"}}}
             {"dir":"received","message":{"method":"turn/started","params":{"cliVersion":"VERSION","durationMs":null,"path":"/home/dev/.codex/sessions/2000/01/01/rollout-2000-01-01T00-00-00-00000000-0000-7000-8000-000000000001.jsonl","startedAt":0,"threadId":"00000000-0000-7000-8000-000000000001"}}}

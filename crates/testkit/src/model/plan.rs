@@ -47,14 +47,22 @@ impl Prompt {
     /// The last user message, and whether a tool's output follows it. What codex adds as user messages of its own
     /// (`<environment_context>` and the like) does not count.
     pub(super) fn of(body: &Value) -> Self {
-        let input = body["input"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let input = body["input"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let said = input.iter().enumerate().rev().find_map(|(at, item)| {
             let text = user_text(item)?;
             (!text.starts_with('<')).then_some((at, text))
         });
         let (after, text) = said.map_or((0, String::new()), |(at, text)| (at + 1, text));
-        let tool_has_answered = input[after..].iter().any(|item| kind(item).ends_with("_call_output"));
-        Self { text, tool_has_answered }
+        let tool_has_answered = input[after..]
+            .iter()
+            .any(|item| kind(item).ends_with("_call_output"));
+        Self {
+            text,
+            tool_has_answered,
+        }
     }
 }
 
@@ -67,14 +75,20 @@ fn user_text(item: &Value) -> Option<String> {
         return None;
     }
     Some(match &item["content"] {
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        Value::Array(parts) => parts
+            .iter()
+            .filter_map(|part| part["text"].as_str())
+            .collect(),
         content => content.as_str().unwrap_or_default().to_owned(),
     })
 }
 
 /// The answer to the request `body`, the `number`th of this provider; its prompt was `asked_before` so often.
 pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64) -> Answer {
-    let marker = Marker::last(&prompt.text).unwrap_or(Marker { name: "text", argument: "" });
+    let marker = Marker::last(&prompt.text).unwrap_or(Marker {
+        name: "text",
+        argument: "",
+    });
     let argument = marker.argument;
     let mut response = Response::begin(number);
     if prompt.tool_has_answered {
@@ -87,16 +101,28 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
         "deltas" => {
             let count = first_number(argument, 100);
             response.message(&numbered("t", count));
-            return response.complete(Usage { output: count, ..Usage::TEXT });
+            return response.complete(Usage {
+                output: count,
+                ..Usage::TEXT
+            });
         }
         "slow" => {
-            let pause = Duration::from_millis(argument.split_whitespace().nth(1).map_or(200, |ms| first_number(ms, 200)));
+            let pause = Duration::from_millis(
+                argument
+                    .split_whitespace()
+                    .nth(1)
+                    .map_or(200, |ms| first_number(ms, 200)),
+            );
             response.paced_message(&numbered("s", first_number(argument, 20)), pause);
         }
         "reason" => {
             response.reasoning();
             response.message(&["Reasoned ", "answer."]);
-            return response.complete(Usage { output: 30, reasoning: 20, ..Usage::TEXT });
+            return response.complete(Usage {
+                output: 30,
+                reasoning: 20,
+                ..Usage::TEXT
+            });
         }
         "shell" | "shellesc" | "patch" | "plan" | "tool" | "tools" => {
             response.tool_calls(&calls(&marker, &Offered::by(body), number));
@@ -104,7 +130,10 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
         }
         "json" => response.message(&[argument]),
         "ctx" => {
-            return response.fail("context_length_exceeded", "Your input exceeds the context window of this model.");
+            return response.fail(
+                "context_length_exceeded",
+                "Your input exceeds the context window of this model.",
+            );
         }
         "quota" => return response.fail("insufficient_quota", "You exceeded your current quota."),
         "drop" => return response.cut(),
@@ -115,7 +144,11 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
 }
 
 fn first_number(argument: &str, default: u64) -> u64 {
-    argument.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(default)
+    argument
+        .split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(default)
 }
 
 fn status(argument: &str) -> u16 {
@@ -123,7 +156,9 @@ fn status(argument: &str) -> u16 {
 }
 
 fn numbered(letter: &str, count: u64) -> Vec<String> {
-    (0..count).map(|index| format!("{letter}{index} ")).collect()
+    (0..count)
+        .map(|index| format!("{letter}{index} "))
+        .collect()
 }
 
 fn refusal(status: u16) -> Answer {
@@ -133,7 +168,9 @@ fn refusal(status: u16) -> Answer {
             "type": "invalid_request_error",
             "code": "context_length_exceeded",
         }),
-        401 => json!({"message": "Incorrect API key", "type": "invalid_request_error", "code": "invalid_api_key"}),
+        401 => {
+            json!({"message": "Incorrect API key", "type": "invalid_request_error", "code": "invalid_api_key"})
+        }
         429 => json!({
             "message": "Rate limit reached for mock",
             "type": "rate_limit_exceeded",
@@ -141,7 +178,10 @@ fn refusal(status: u16) -> Answer {
         }),
         other => json!({"message": format!("mock error {other}"), "type": "server_error"}),
     };
-    Answer::Refusal { status, body: json!({"error": error}) }
+    Answer::Refusal {
+        status,
+        body: json!({"error": error}),
+    }
 }
 
 /// The tools of a request, which differ by codex version.
@@ -153,7 +193,10 @@ impl<'a> Offered<'a> {
     }
 
     fn find(&self, name: &str) -> Option<&'a Value> {
-        self.0.iter().copied().find(|tool| tool["name"] == name || tool["type"] == name)
+        self.0
+            .iter()
+            .copied()
+            .find(|tool| tool["name"] == name || tool["type"] == name)
     }
 }
 
@@ -164,7 +207,11 @@ fn calls(marker: &Marker<'_>, offered: &Offered<'_>, number: u64) -> Vec<Value> 
         "shell" => vec![shell_call(offered, argument, json!({}), &call_id)],
         "shellesc" => vec![shell_call(offered, argument, escalation(offered), &call_id)],
         "patch" => vec![patch_call(offered, argument, &call_id)],
-        "plan" => vec![function_call(&call_id, "update_plan", &three_steps().to_string())],
+        "plan" => vec![function_call(
+            &call_id,
+            "update_plan",
+            &three_steps().to_string(),
+        )],
         "tools" => {
             let (name, count) = argument.split_once(' ').unwrap_or((argument, "2"));
             let question = |index| json!({"question": format!("q{index}")}).to_string();
@@ -183,7 +230,9 @@ fn calls(marker: &Marker<'_>, offered: &Offered<'_>, number: u64) -> Vec<Value> 
 fn function_call(call_id: &str, name: &str, arguments: &str) -> Value {
     let id = call_id.replacen("call", "fc", 1);
     match name.split_once('.') {
-        None => json!({"type": "function_call", "id": id, "call_id": call_id, "name": name, "arguments": arguments}),
+        None => {
+            json!({"type": "function_call", "id": id, "call_id": call_id, "name": name, "arguments": arguments})
+        }
         Some((namespace, name)) => json!({
             "type": "function_call", "id": id, "call_id": call_id,
             "namespace": namespace, "name": name, "arguments": arguments,
@@ -204,7 +253,11 @@ fn three_steps() -> Value {
 
 fn escalation(offered: &Offered<'_>) -> Value {
     let justification = "mock wants to run this";
-    if offered.find("exec_command").or(offered.find("shell_command")).is_some() {
+    if offered
+        .find("exec_command")
+        .or(offered.find("shell_command"))
+        .is_some()
+    {
         json!({"sandbox_permissions": "require_escalated", "justification": justification})
     } else {
         json!({"with_escalated_permissions": true, "justification": justification})
@@ -240,7 +293,12 @@ fn patch_call(offered: &Offered<'_>, argument: &str, call_id: &str) -> Value {
             "name": "apply_patch", "input": patch,
         }),
         Some(_) => function_call(call_id, "apply_patch", &json!({"input": patch}).to_string()),
-        None => shell_call(offered, &format!("apply_patch <<'EOF'\n{patch}EOF\n"), json!({}), call_id),
+        None => shell_call(
+            offered,
+            &format!("apply_patch <<'EOF'\n{patch}EOF\n"),
+            json!({}),
+            call_id,
+        ),
     }
 }
 
@@ -252,8 +310,16 @@ struct Usage {
 }
 
 impl Usage {
-    const TEXT: Self = Self { input: 100, output: 10, reasoning: 0 };
-    const TOOL: Self = Self { input: 200, output: 20, reasoning: 0 };
+    const TEXT: Self = Self {
+        input: 100,
+        output: 10,
+        reasoning: 0,
+    };
+    const TOOL: Self = Self {
+        input: 200,
+        output: 20,
+        reasoning: 0,
+    };
 
     fn to_json(&self) -> Value {
         json!({
@@ -274,7 +340,10 @@ struct Response {
 
 impl Response {
     fn begin(number: u64) -> Self {
-        let mut response = Self { id: format!("resp_{number}"), steps: Vec::new() };
+        let mut response = Self {
+            id: format!("resp_{number}"),
+            steps: Vec::new(),
+        };
         let created = json!({"id": response.id, "status": "in_progress"});
         response.event("response.created", json!({"response": created}));
         response
@@ -286,11 +355,17 @@ impl Response {
     }
 
     fn added(&mut self, index: usize, item: &Value) {
-        self.event("response.output_item.added", json!({"output_index": index, "item": item}));
+        self.event(
+            "response.output_item.added",
+            json!({"output_index": index, "item": item}),
+        );
     }
 
     fn done(&mut self, index: usize, item: &Value) {
-        self.event("response.output_item.done", json!({"output_index": index, "item": item}));
+        self.event(
+            "response.output_item.done",
+            json!({"output_index": index, "item": item}),
+        );
     }
 
     fn message(&mut self, deltas: &[impl AsRef<str>]) {
@@ -330,10 +405,14 @@ impl Response {
     fn reasoning(&mut self) {
         let id = format!("rs_{}", self.id);
         self.added(0, &json!({"type": "reasoning", "id": id, "summary": []}));
-        let summary = [&["**Thinking", " hard** ", "about it."][..], &["Second part."]];
+        let summary = [
+            &["**Thinking", " hard** ", "about it."][..],
+            &["Second part."],
+        ];
         for (index, deltas) in summary.iter().enumerate() {
             let part = json!({"type": "summary_text", "text": ""});
-            let place = json!({"item_id": id, "output_index": 0, "summary_index": index, "part": part});
+            let place =
+                json!({"item_id": id, "output_index": 0, "summary_index": index, "part": part});
             self.event("response.reasoning_summary_part.added", place);
             for delta in *deltas {
                 let place = json!({"item_id": id, "output_index": 0, "summary_index": index, "delta": delta});
@@ -341,11 +420,14 @@ impl Response {
             }
         }
         for delta in ["raw ", "chain"] {
-            let place = json!({"item_id": id, "output_index": 0, "content_index": 0, "delta": delta});
+            let place =
+                json!({"item_id": id, "output_index": 0, "content_index": 0, "delta": delta});
             self.event("response.reasoning_text.delta", place);
         }
-        let summary: Vec<_> =
-            summary.iter().map(|deltas| json!({"type": "summary_text", "text": deltas.concat()})).collect();
+        let summary: Vec<_> = summary
+            .iter()
+            .map(|deltas| json!({"type": "summary_text", "text": deltas.concat()}))
+            .collect();
         let content = json!([{"type": "reasoning_text", "text": "raw chain"}]);
         self.done(0, &json!({
             "type": "reasoning", "id": id, "summary": summary, "content": content, "encrypted_content": "ENC",
@@ -366,7 +448,8 @@ impl Response {
     }
 
     fn fail(mut self, code: &str, message: &str) -> Answer {
-        let failed = json!({"id": self.id, "status": "failed", "error": {"code": code, "message": message}});
+        let failed =
+            json!({"id": self.id, "status": "failed", "error": {"code": code, "message": message}});
         self.event("response.failed", json!({"response": failed}));
         Answer::Stream(self.steps)
     }
