@@ -8,7 +8,9 @@ use crate::approval::{self, Verdict};
 use crate::burst;
 use crate::clock::Now;
 use crate::faults;
-use crate::items::{Body, ChangeKind, Command, CommandAction, CommandSource, FileChange, Item, ItemStatus, ToolCall};
+use crate::items::{
+    Body, ChangeKind, Command, CommandAction, CommandSource, FileChange, Item, ItemStatus, ToolCall,
+};
 use crate::play::{Act, Patch, Shell, Source, ToolUse};
 use crate::record::Record;
 use crate::shapes::Status;
@@ -26,33 +28,83 @@ pub(crate) enum Flow {
     End(End),
 }
 
-pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mut Stage, now: Now) -> Flow {
+pub(crate) fn perform(
+    thread: &mut Thread,
+    turn: &mut Turn,
+    act: Act,
+    stage: &mut Stage,
+    now: Now,
+) -> Flow {
     match act {
         Act::Open(body) => {
             let item = Item::started(body, now.unix_ms);
-            thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
+            thread.say(
+                &Event::ItemStarted {
+                    turn: &turn.id,
+                    item: &item,
+                },
+                stage,
+                now,
+            );
             turn.open = Some(item);
         }
         Act::Stream { source, pause } => return stream(thread, turn, source, pause, stage, now),
         Act::SummaryPart { index } => {
-            if let Some(Item { body: Body::Reasoning { id, summary, .. }, .. }) = &mut turn.open {
+            if let Some(Item {
+                body: Body::Reasoning { id, summary, .. },
+                ..
+            }) = &mut turn.open
+            {
                 summary.push(String::new());
-                thread.say(&Event::SummaryPart { turn: &turn.id, item: id, index }, stage, now);
+                thread.say(
+                    &Event::SummaryPart {
+                        turn: &turn.id,
+                        item: id,
+                        index,
+                    },
+                    stage,
+                    now,
+                );
             }
         }
         Act::SummaryText { index, text } => {
-            if let Some(Item { body: Body::Reasoning { id, summary, .. }, .. }) = &mut turn.open {
+            if let Some(Item {
+                body: Body::Reasoning { id, summary, .. },
+                ..
+            }) = &mut turn.open
+            {
                 summary[index].push_str(&text);
-                thread.say(&Event::SummaryDelta { turn: &turn.id, item: id, index, delta: &text }, stage, now);
+                thread.say(
+                    &Event::SummaryDelta {
+                        turn: &turn.id,
+                        item: id,
+                        index,
+                        delta: &text,
+                    },
+                    stage,
+                    now,
+                );
             }
         }
         Act::ReasoningText(text) => {
-            if let Some(Item { body: Body::Reasoning { id, content, .. }, .. }) = &mut turn.open {
+            if let Some(Item {
+                body: Body::Reasoning { id, content, .. },
+                ..
+            }) = &mut turn.open
+            {
                 if content.is_empty() {
                     content.push(String::new());
                 }
                 content[0].push_str(&text);
-                thread.say(&Event::ReasoningDelta { turn: &turn.id, item: id, delta: &text }, stage, now);
+                thread.say(
+                    &Event::ReasoningDelta {
+                        turn: &turn.id,
+                        item: id,
+                        delta: &text,
+                    },
+                    stage,
+                    now,
+                );
             }
         }
         Act::Close => {
@@ -65,11 +117,28 @@ pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mu
         }
         Act::Usage(tokens) => turn::count(thread, turn, tokens, stage, now),
         Act::RateLimits => thread.say(&Event::RateLimits, stage, now),
-        Act::Plan(steps) => thread.say(&Event::Plan { turn: &turn.id, steps: &steps }, stage, now),
+        Act::Plan(steps) => thread.say(
+            &Event::Plan {
+                turn: &turn.id,
+                steps: &steps,
+            },
+            stage,
+            now,
+        ),
         Act::Shell(shell) => begin_command(thread, turn, shell, stage, now),
         Act::Patch(patch) => begin_patch(thread, turn, patch, stage, now),
-        Act::Tools(calls) => calls.into_iter().for_each(|call| begin_tool_call(thread, turn, call, stage, now)),
-        Act::Retry(error) => thread.say(&Event::Error { turn: &turn.id, error: &error, will_retry: true }, stage, now),
+        Act::Tools(calls) => calls
+            .into_iter()
+            .for_each(|call| begin_tool_call(thread, turn, call, stage, now)),
+        Act::Retry(error) => thread.say(
+            &Event::Error {
+                turn: &turn.id,
+                error: &error,
+                will_retry: true,
+            },
+            stage,
+            now,
+        ),
         Act::Fail(error) => return Flow::End(End::Failed(error)),
         Act::Overflow => thread.is_full = true,
         Act::Hang => return Flow::Never,
@@ -79,9 +148,24 @@ pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mu
 }
 
 /// Completes an item, keeps it and says so.
-pub(crate) fn complete(thread: &mut Thread, turn: &str, item: Item, stage: &mut Stage, now: Now) -> Item {
-    let item = Item { completed_at_ms: Some(now.unix_ms), ..item };
-    thread.keep(&Record::Item { turn_id: turn.to_owned(), item: item.clone() }, stage);
+pub(crate) fn complete(
+    thread: &mut Thread,
+    turn: &str,
+    item: Item,
+    stage: &mut Stage,
+    now: Now,
+) -> Item {
+    let item = Item {
+        completed_at_ms: Some(now.unix_ms),
+        ..item
+    };
+    thread.keep(
+        &Record::Item {
+            turn_id: turn.to_owned(),
+            item: item.clone(),
+        },
+        stage,
+    );
     thread.say(&Event::ItemCompleted { turn, item: &item }, stage, now);
     item
 }
@@ -104,14 +188,36 @@ fn stream(
         turn.acts.push_front(Act::Stream { source, pause });
         return Flow::Due(now.instant + pause);
     }
-    if pause.is_zero() { Flow::On } else { Flow::Due(now.instant + pause) }
+    if pause.is_zero() {
+        Flow::On
+    } else {
+        Flow::Due(now.instant + pause)
+    }
 }
 
 /// A delta of the open message.
-pub(crate) fn say_delta(thread: &Thread, turn: &mut Turn, delta: &str, stage: &mut Stage, now: Now) {
-    if let Some(Item { body: Body::AgentMessage { id, text, .. }, .. }) = &mut turn.open {
+pub(crate) fn say_delta(
+    thread: &Thread,
+    turn: &mut Turn,
+    delta: &str,
+    stage: &mut Stage,
+    now: Now,
+) {
+    if let Some(Item {
+        body: Body::AgentMessage { id, text, .. },
+        ..
+    }) = &mut turn.open
+    {
         text.push_str(delta);
-        thread.say(&Event::MessageDelta { turn: &turn.id, item: id, delta }, stage, now);
+        thread.say(
+            &Event::MessageDelta {
+                turn: &turn.id,
+                item: id,
+                delta,
+            },
+            stage,
+            now,
+        );
     }
 }
 
@@ -130,7 +236,9 @@ fn begin_command(thread: &mut Thread, turn: &mut Turn, shell: Shell, stage: &mut
             process_id: None,
             source: CommandSource::Agent,
             status: ItemStatus::InProgress,
-            command_actions: vec![CommandAction::Unknown { command: shell.command }],
+            command_actions: vec![CommandAction::Unknown {
+                command: shell.command,
+            }],
             aggregated_output: None,
             exit_code: None,
             duration_ms: None,
@@ -139,17 +247,35 @@ fn begin_command(thread: &mut Thread, turn: &mut Turn, shell: Shell, stage: &mut
     );
     if verdict == Verdict::Ask {
         thread.set_status(Status::WAITING, stage, now);
-        thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
+        thread.say(
+            &Event::ItemStarted {
+                turn: &turn.id,
+                item: &item,
+            },
+            stage,
+            now,
+        );
         return park(thread, turn, item, stage);
     }
-    let Some(item) = running(item, stage) else { return };
-    thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
+    let Some(item) = running(item, stage) else {
+        return;
+    };
+    thread.say(
+        &Event::ItemStarted {
+            turn: &turn.id,
+            item: &item,
+        },
+        stage,
+        now,
+    );
     run_command(thread, &turn.id, item, stage, now);
 }
 
 /// The command as it looks once it runs.
 fn running(mut item: Item, stage: &mut Stage) -> Option<Item> {
-    let Body::CommandExecution(command) = &mut item.body else { return None };
+    let Body::CommandExecution(command) = &mut item.body else {
+        return None;
+    };
     command.source = CommandSource::UnifiedExecStartup;
     command.process_id = Some((stage.ids.number() % 100_000).to_string());
     Some(item)
@@ -157,12 +283,26 @@ fn running(mut item: Item, stage: &mut Stage) -> Option<Item> {
 
 /// Nothing is run: the output is made up and says so.
 fn run_command(thread: &mut Thread, turn: &str, mut item: Item, stage: &mut Stage, now: Now) {
-    let Body::CommandExecution(command) = &mut item.body else { return };
+    let Body::CommandExecution(command) = &mut item.body else {
+        return;
+    };
     let CommandAction::Unknown { command: asked } = &command.command_actions[0];
     let output = format!("demo worker: `{asked}` was not run\n");
     let code = approval::made_up_exit_code(asked);
-    thread.say(&Event::CommandOutput { turn, item: &command.id, delta: &output }, stage, now);
-    command.status = if code == 0 { ItemStatus::Completed } else { ItemStatus::Failed };
+    thread.say(
+        &Event::CommandOutput {
+            turn,
+            item: &command.id,
+            delta: &output,
+        },
+        stage,
+        now,
+    );
+    command.status = if code == 0 {
+        ItemStatus::Completed
+    } else {
+        ItemStatus::Failed
+    };
     command.aggregated_output = Some(output);
     command.exit_code = Some(code);
     command.duration_ms = Some(0);
@@ -170,7 +310,13 @@ fn run_command(thread: &mut Thread, turn: &str, mut item: Item, stage: &mut Stag
 }
 
 /// Goes on with a command that was allowed.
-pub(crate) fn allowed_command(thread: &mut Thread, turn: &str, item: Item, stage: &mut Stage, now: Now) {
+pub(crate) fn allowed_command(
+    thread: &mut Thread,
+    turn: &str,
+    item: Item,
+    stage: &mut Stage,
+    now: Now,
+) {
     if let Some(item) = running(item, stage) {
         run_command(thread, turn, item, stage, now);
     }
@@ -182,10 +328,25 @@ fn begin_patch(thread: &mut Thread, turn: &mut Turn, patch: Patch, stage: &mut S
     if verdict == Verdict::Refuse {
         return;
     }
-    let change = FileChange { path, kind: ChangeKind::Add, diff: format!("{}\n", patch.text) };
-    let body = Body::FileChange { id: patch.id, changes: vec![change], status: ItemStatus::InProgress };
+    let change = FileChange {
+        path,
+        kind: ChangeKind::Add,
+        diff: format!("{}\n", patch.text),
+    };
+    let body = Body::FileChange {
+        id: patch.id,
+        changes: vec![change],
+        status: ItemStatus::InProgress,
+    };
     let item = Item::started(body, now.unix_ms);
-    thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
+    thread.say(
+        &Event::ItemStarted {
+            turn: &turn.id,
+            item: &item,
+        },
+        stage,
+        now,
+    );
     if verdict == Verdict::Ask {
         thread.set_status(Status::WAITING, stage, now);
         park(thread, turn, item, stage);
@@ -195,23 +356,55 @@ fn begin_patch(thread: &mut Thread, turn: &mut Turn, patch: Patch, stage: &mut S
 }
 
 /// Completes a patch that was allowed. Nothing is written.
-pub(crate) fn allowed_patch(thread: &mut Thread, turn: &mut Turn, mut item: Item, stage: &mut Stage, now: Now) {
-    let Body::FileChange { changes, status, .. } = &mut item.body else { return };
+pub(crate) fn allowed_patch(
+    thread: &mut Thread,
+    turn: &mut Turn,
+    mut item: Item,
+    stage: &mut Stage,
+    now: Now,
+) {
+    let Body::FileChange {
+        changes, status, ..
+    } = &mut item.body
+    else {
+        return;
+    };
     *status = ItemStatus::Completed;
-    let diff = turn.diff.take().unwrap_or_default() + &approval::unified_diff(&thread.settings.cwd, &changes[0]);
+    let diff = turn.diff.take().unwrap_or_default()
+        + &approval::unified_diff(&thread.settings.cwd, &changes[0]);
     complete(thread, &turn.id, item, stage, now);
-    thread.say(&Event::Diff { turn: &turn.id, diff: &diff }, stage, now);
+    thread.say(
+        &Event::Diff {
+            turn: &turn.id,
+            diff: &diff,
+        },
+        stage,
+        now,
+    );
     turn.diff = Some(diff);
 }
 
 /// A tool that nobody declared, or arguments that are no JSON, reach only the model.
-fn begin_tool_call(thread: &mut Thread, turn: &mut Turn, call: ToolUse, stage: &mut Stage, now: Now) {
+fn begin_tool_call(
+    thread: &mut Thread,
+    turn: &mut Turn,
+    call: ToolUse,
+    stage: &mut Stage,
+    now: Now,
+) {
     let (namespace, tool) = match call.name.split_once('.') {
         Some((namespace, name)) => (Some(namespace.to_owned()), name.to_owned()),
         None => (None, call.name),
     };
-    let is_declared = thread.record.tools.iter().any(|known| known.namespace == namespace && known.name == tool);
-    let (true, Ok(arguments)) = (is_declared, serde_json::from_str::<Value>(&call.arguments)) else { return };
+    let is_declared = thread
+        .record
+        .tools
+        .iter()
+        .any(|known| known.namespace == namespace && known.name == tool);
+    let (true, Ok(arguments)) = (is_declared, serde_json::from_str::<Value>(&call.arguments))
+    else {
+        return;
+    };
     let item = Item::started(
         Body::DynamicToolCall(ToolCall {
             id: call.id,
@@ -225,8 +418,21 @@ fn begin_tool_call(thread: &mut Thread, turn: &mut Turn, call: ToolUse, stage: &
         }),
         now.unix_ms,
     );
-    thread.keep(&Record::Item { turn_id: turn.id.clone(), item: item.clone() }, stage);
-    thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
+    thread.keep(
+        &Record::Item {
+            turn_id: turn.id.clone(),
+            item: item.clone(),
+        },
+        stage,
+    );
+    thread.say(
+        &Event::ItemStarted {
+            turn: &turn.id,
+            item: &item,
+        },
+        stage,
+        now,
+    );
     park(thread, turn, item, stage);
 }
 
@@ -235,5 +441,9 @@ fn park(thread: &Thread, turn: &mut Turn, item: Item, stage: &mut Stage) {
     let request = stage.next_request(thread.id());
     let line = speech::ask(thread, &turn.id, request, &item, stage);
     stage.outputs.send_all(&thread.subscribers, line.clone());
-    turn.parked.push(Parked { request, line, item });
+    turn.parked.push(Parked {
+        request,
+        line,
+        item,
+    });
 }

@@ -15,7 +15,13 @@ use crate::worker::Worker;
 /// A line that some workers of old sent unasked.
 pub(crate) const READY_LINE: &[u8] = b"{\"event\":\"ready\"}\n";
 
-pub(crate) fn call(_: &mut Worker, _: &Call, _: &str, _: Option<Value>, _: Now) -> Result<(), Refusal> {
+pub(crate) fn call(
+    _: &mut Worker,
+    _: &Call,
+    _: &str,
+    _: Option<Value>,
+    _: Now,
+) -> Result<(), Refusal> {
     Err(Refusal::invalid("Invalid request"))
 }
 pub(crate) fn say(_: &Thread, _: &Event<'_>, _: &mut Stage) {}

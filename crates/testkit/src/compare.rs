@@ -75,6 +75,7 @@ pub enum What {
 }
 
 const SHOWN_CHARS_MAX: usize = 160;
+const SHOWN_BEFORE_CHARS: usize = 60;
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,19 +86,35 @@ impl fmt::Display for Mismatch {
             expected,
             actual,
         } = self;
+        let shown =
+            |value: &Option<Value>| value.as_ref().map(Value::to_string).unwrap_or_default();
+        let (expected, actual) = (shown(expected), shown(actual));
+        let from = first_difference(&expected, &actual).saturating_sub(SHOWN_BEFORE_CHARS);
         write!(
             f,
             "{line}{}{path}: {what:?}",
             if path.is_empty() { "" } else { " " }
         )?;
-        for (name, value) in [("expected", expected), ("actual", actual)] {
-            if let Some(value) = value {
-                let shown: String = value.to_string().chars().take(SHOWN_CHARS_MAX).collect();
-                write!(f, "\n      {name}: {shown}")?;
+        for (name, text) in [("expected", expected), ("actual", actual)] {
+            if !text.is_empty() {
+                let mark = if from > 0 { "…" } else { "" };
+                let shown: String = text.chars().skip(from).take(SHOWN_CHARS_MAX).collect();
+                write!(f, "\n      {name}: {mark}{shown}")?;
             }
         }
         Ok(())
     }
+}
+
+/// How many characters two texts have in common at their start; none if one is empty.
+fn first_difference(one: &str, other: &str) -> usize {
+    if one.is_empty() || other.is_empty() {
+        return 0;
+    }
+    one.chars()
+        .zip(other.chars())
+        .take_while(|(one, other)| one == other)
+        .count()
 }
 
 /// A line of a worker.

@@ -111,9 +111,10 @@ async fn respond(State(asked): State<Arc<Mutex<Asked>>>, body: Bytes) -> Respons
     }
 }
 
+/// With `retry-after`, codex shows that it asks again after a 429; without, it gives up silently.
 fn refusal(status: u16, body: &Value) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, Json(body)).into_response()
+    (status, [(header::RETRY_AFTER, "0")], Json(body)).into_response()
 }
 
 fn stream(steps: Vec<Step>) -> Response {
