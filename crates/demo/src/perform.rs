@@ -144,6 +144,7 @@ fn begin_command(thread: &mut Thread, turn: &mut Turn, shell: Shell, stage: &mut
     }
     let Some(item) = running(item, stage) else { return };
     thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
+    thread.say(&Event::Running { turn: &turn.id, item: &item, was_asked: false }, stage, now);
     run_command(thread, &turn.id, item, stage, now);
 }
 
@@ -172,6 +173,7 @@ fn run_command(thread: &mut Thread, turn: &str, mut item: Item, stage: &mut Stag
 /// Goes on with a command that was allowed.
 pub(crate) fn allowed_command(thread: &mut Thread, turn: &str, item: Item, stage: &mut Stage, now: Now) {
     if let Some(item) = running(item, stage) {
+        thread.say(&Event::Running { turn, item: &item, was_asked: true }, stage, now);
         run_command(thread, turn, item, stage, now);
     }
 }
@@ -190,12 +192,19 @@ fn begin_patch(thread: &mut Thread, turn: &mut Turn, patch: Patch, stage: &mut S
         thread.set_status(Status::WAITING, stage, now);
         park(thread, turn, item, stage);
     } else {
-        allowed_patch(thread, turn, item, stage, now);
+        thread.say(&Event::Running { turn: &turn.id, item: &item, was_asked: false }, stage, now);
+        apply_patch(thread, turn, item, stage, now);
     }
 }
 
-/// Completes a patch that was allowed. Nothing is written.
-pub(crate) fn allowed_patch(thread: &mut Thread, turn: &mut Turn, mut item: Item, stage: &mut Stage, now: Now) {
+/// Goes on with a patch that was allowed.
+pub(crate) fn allowed_patch(thread: &mut Thread, turn: &mut Turn, item: Item, stage: &mut Stage, now: Now) {
+    thread.say(&Event::Running { turn: &turn.id, item: &item, was_asked: true }, stage, now);
+    apply_patch(thread, turn, item, stage, now);
+}
+
+/// Nothing is written.
+fn apply_patch(thread: &mut Thread, turn: &mut Turn, mut item: Item, stage: &mut Stage, now: Now) {
     let Body::FileChange { changes, status, .. } = &mut item.body else { return };
     *status = ItemStatus::Completed;
     let diff = turn.diff.take().unwrap_or_default() + &approval::unified_diff(&thread.settings.cwd, &changes[0]);

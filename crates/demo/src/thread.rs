@@ -23,6 +23,9 @@ pub(crate) struct Thread {
     pub(crate) recency_ms: u64,
     pub(crate) status: Status,
     pub(crate) subscribers: Vec<ConnectionId>,
+    /// The subscriptions of v1, by id.
+    pub(crate) listeners: Vec<(String, ConnectionId)>,
+    pub(crate) turns_begun: u64,
     pub(crate) turn: Option<Turn>,
     pub(crate) usage: Usage,
     /// The turn that the usage was last counted in.
@@ -77,6 +80,8 @@ impl Thread {
             recency_ms: created_ms,
             status: Status::Idle,
             subscribers: Vec::new(),
+            listeners: Vec::new(),
+            turns_begun: 0,
             turn: None,
             usage: Usage::default(),
             usage_turn: None,

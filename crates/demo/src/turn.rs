@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::clock::Now;
 use crate::items::{Body, Item, ItemStatus, UserInput, text_of};
+use crate::options::Dialect;
 use crate::perform::{self, Flow};
 use crate::play::{Act, Scene, compose};
 use crate::record::Record;
@@ -83,6 +84,7 @@ pub(crate) fn begin(
         output_schema,
     };
     let shape = TurnShape { started_at: Some(now.unix_seconds()), ..TurnShape::new(id) };
+    thread.turns_begun += 1;
     thread.recency_ms = now.unix_ms;
     thread.keep(&Record::TurnStarted { turn: shape.clone(), unix_ms: now.unix_ms }, stage);
     thread.set_status(Status::ACTIVE, stage, now);
@@ -253,11 +255,20 @@ fn end(thread: &mut Thread, turn: Turn, how: End, stage: &mut Stage, now: Now) {
         thread.read_state.revision = Some(stage.ids.uuid());
         thread.say(&Event::Unread, stage, now);
     }
-    for call in std::mem::take(&mut thread.late_interrupts) {
-        stage.answer(&call, &serde_json::json!({}));
+    if stage.dialect == Dialect::V2 {
+        answer_interrupts(thread, &json!({}), stage);
     }
     if shape.error.is_none() {
         thread.set_status(Status::Idle, stage, now);
     }
     thread.say(&Event::TurnEnded(&shape), stage, now);
+    if stage.dialect == Dialect::V1 {
+        answer_interrupts(thread, &json!({"abortReason": "interrupted"}), stage);
+    }
+}
+
+fn answer_interrupts(thread: &mut Thread, result: &Value, stage: &mut Stage) {
+    for call in std::mem::take(&mut thread.late_interrupts) {
+        stage.answer(&call, result);
+    }
 }

@@ -49,6 +49,8 @@ pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage, now: No
             let params = Delta { content_index: Some(0), ..Delta::new(thread_id, turn, item, delta) };
             stage.tell(who, "item/reasoning/textDelta", &params, now);
         }
+        // A started item says as much.
+        Event::Running { .. } => {}
         Event::CommandOutput { turn, item, delta } => {
             stage.tell(who, "item/commandExecution/outputDelta", &Delta::new(thread_id, turn, item, delta), now);
         }
@@ -173,12 +175,6 @@ impl DeltaFrame {
     pub(crate) fn write(&self, delta: &str, lines: &mut Vec<u8>) {
         let quoted = Value::from(delta).to_string();
         self.write_plain(&quoted[1..quoted.len() - 1], lines);
-    }
-
-    pub(crate) fn line(&self, delta: &str) -> Vec<u8> {
-        let mut line = Vec::new();
-        self.write(delta, &mut line);
-        line
     }
 
     /// What stands before and after the text.

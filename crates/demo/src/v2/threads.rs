@@ -43,7 +43,7 @@ impl Overrides {
     }
 }
 
-pub(super) fn absolute(path: &str) -> String {
+pub(crate) fn absolute(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
