@@ -21,10 +21,7 @@ impl Capture {
                 .create(true)
                 .append(true)
                 .open(path)
-                .map_err(|error| RunError::Capture {
-                    path: path.to_owned(),
-                    error,
-                })
+                .map_err(|error| RunError::Capture { path: path.to_owned(), error })
         };
         Ok(Self(path.map(open).transpose()?))
     }
@@ -43,10 +40,7 @@ pub(crate) fn end(ending: Ending) -> ExitCode {
         Ending::Exit(code) => ExitCode::from(code),
         Ending::Abort => std::process::abort(),
         Ending::Kill => {
-            let _ = rustix::process::kill_process(
-                rustix::process::getpid(),
-                rustix::process::Signal::KILL,
-            );
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
             ExitCode::FAILURE
         }
     }

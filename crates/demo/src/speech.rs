@@ -15,61 +15,22 @@ pub(crate) enum Event<'a> {
     Status(Status),
     Warning(&'a str),
     /// A request needs no answer any more.
-    Resolved {
-        request: u64,
-    },
+    Resolved { request: u64 },
     TurnStarted(&'a TurnShape),
-    ItemStarted {
-        turn: &'a str,
-        item: &'a Item,
-    },
-    ItemCompleted {
-        turn: &'a str,
-        item: &'a Item,
-    },
-    MessageDelta {
-        turn: &'a str,
-        item: &'a str,
-        delta: &'a str,
-    },
-    SummaryPart {
-        turn: &'a str,
-        item: &'a str,
-        index: usize,
-    },
-    SummaryDelta {
-        turn: &'a str,
-        item: &'a str,
-        index: usize,
-        delta: &'a str,
-    },
-    ReasoningDelta {
-        turn: &'a str,
-        item: &'a str,
-        delta: &'a str,
-    },
-    CommandOutput {
-        turn: &'a str,
-        item: &'a str,
-        delta: &'a str,
-    },
-    Usage {
-        turn: &'a str,
-    },
+    ItemStarted { turn: &'a str, item: &'a Item },
+    ItemCompleted { turn: &'a str, item: &'a Item },
+    MessageDelta { turn: &'a str, item: &'a str, delta: &'a str },
+    SummaryPart { turn: &'a str, item: &'a str, index: usize },
+    SummaryDelta { turn: &'a str, item: &'a str, index: usize, delta: &'a str },
+    ReasoningDelta { turn: &'a str, item: &'a str, delta: &'a str },
+    /// A command runs, or a patch is applied.
+    Running { turn: &'a str, item: &'a Item, was_asked: bool },
+    CommandOutput { turn: &'a str, item: &'a str, delta: &'a str },
+    Usage { turn: &'a str },
     RateLimits,
-    Plan {
-        turn: &'a str,
-        steps: &'a [PlanStep],
-    },
-    Diff {
-        turn: &'a str,
-        diff: &'a str,
-    },
-    Error {
-        turn: &'a str,
-        error: &'a TurnError,
-        will_retry: bool,
-    },
+    Plan { turn: &'a str, steps: &'a [PlanStep] },
+    Diff { turn: &'a str, diff: &'a str },
+    Error { turn: &'a str, error: &'a TurnError, will_retry: bool },
     Unread,
     TurnEnded(&'a TurnShape),
 }
@@ -83,15 +44,9 @@ pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage, now: No
 }
 
 /// The line that asks clients about an item: for approval of a command or a patch, or for the result of a tool.
-pub(crate) fn ask(
-    thread: &Thread,
-    turn: &str,
-    request: u64,
-    item: &Item,
-    stage: &Stage,
-) -> Vec<u8> {
+pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, stage: &mut Stage) -> Vec<u8> {
     match stage.dialect {
-        Dialect::V1 => v1::ask(thread, request, item),
+        Dialect::V1 => v1::ask(thread, turn, request, item, stage),
         Dialect::V2 => v2::ask(thread, turn, request, item),
     }
 }

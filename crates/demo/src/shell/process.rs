@@ -33,10 +33,7 @@ fn noise(bytes: u64) {
 }
 
 /// The process keeps none of the worker's streams, so that only its group or its ancestry betrays it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "plays the fault of a worker that leaves processes behind"
-)]
+#[expect(clippy::disallowed_methods, reason = "plays the fault of a worker that leaves processes behind")]
 fn leave(grandchild: Grandchild) {
     let mut command = match grandchild {
         Grandchild::InGroup => Command::new("sleep"),
@@ -46,11 +43,7 @@ fn leave(grandchild: Grandchild) {
             command
         }
     };
-    command
-        .arg(ORPHAN_SECONDS)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.arg(ORPHAN_SECONDS).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.spawn() {
         Ok(child) => {
             let _ = writeln!(io::stderr(), "left behind {}", child.id());
@@ -65,17 +58,10 @@ fn leave(grandchild: Grandchild) {
 fn ignore_terminate() {
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     thread::spawn(move || {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-        else {
-            return;
-        };
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
         runtime.block_on(async {
             use tokio::signal::unix::{SignalKind, signal};
-            let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-                return;
-            };
+            let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
             let _ = ready.send(());
             while terminate.recv().await.is_some() {}
         });

@@ -20,10 +20,7 @@ const CLIENT: ConnectionId = ConnectionId(0);
 pub(crate) fn run(mut worker: Worker, mut capture: Capture) -> ExitCode {
     let (lines, inbox) = sync_channel(INBOX_LINES);
     thread::spawn(move || read_lines(&lines));
-    let mut stdout = Gathered {
-        sink: io::stdout().lock(),
-        buffer: Vec::with_capacity(BUFFER_BYTES),
-    };
+    let mut stdout = Gathered { sink: io::stdout().lock(), buffer: Vec::with_capacity(BUFFER_BYTES) };
     worker.handle_opened(CLIENT);
     loop {
         match drain(&mut worker, &mut stdout) {
@@ -84,12 +81,7 @@ fn drain(worker: &mut Worker, stdout: &mut Gathered<impl Write>) -> io::Result<O
     while let Some(output) = worker.poll_output(Instant::now()) {
         match output {
             Output::Bytes { bytes, .. } => stdout.write(&bytes)?,
-            Output::LongLine {
-                head,
-                filler_bytes,
-                tail,
-                ..
-            } => {
+            Output::LongLine { head, filler_bytes, tail, .. } => {
                 stdout.write(&head)?;
                 stdout.fill(filler_bytes)?;
                 stdout.write(&tail)?;
@@ -128,9 +120,7 @@ impl<W: Write> Gathered<W> {
         let chunk = [b'x'; BUFFER_BYTES];
         let mut left = count;
         while left > 0 {
-            let now = usize::try_from(left)
-                .unwrap_or(usize::MAX)
-                .min(BUFFER_BYTES);
+            let now = usize::try_from(left).unwrap_or(usize::MAX).min(BUFFER_BYTES);
             self.sink.write_all(&chunk[..now])?;
             left -= now as u64;
         }

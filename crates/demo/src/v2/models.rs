@@ -18,11 +18,7 @@ pub(super) struct ModelListParams {
     include_hidden: Option<bool>,
 }
 
-pub(super) fn list(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ModelListParams,
-) -> Result<(), Refusal> {
+pub(super) fn list(worker: &mut Worker, call: &Call, params: &ModelListParams) -> Result<(), Refusal> {
     if let Some(cursor) = &params.cursor {
         return Err(Refusal::invalid(format!("invalid cursor: {cursor}")));
     }
@@ -47,8 +43,6 @@ pub(super) fn list(
         "availableAccessPrograms": null,
         "isDefault": true,
     });
-    worker
-        .stage
-        .answer(call, &json!({"data": [model], "nextCursor": null}));
+    worker.stage.answer(call, &json!({"data": [model], "nextCursor": null}));
     Ok(())
 }

@@ -34,20 +34,12 @@ pub(super) struct TurnStartParams {
 }
 
 /// Starts a turn. On a thread that has one, it says the input to that turn and answers with the same id.
-pub(super) fn start(
-    worker: &mut Worker,
-    call: &Call,
-    params: TurnStartParams,
-    now: Now,
-) -> Result<(), Refusal> {
+pub(super) fn start(worker: &mut Worker, call: &Call, params: TurnStartParams, now: Now) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     check_input(&params.input)?;
     let settings = params.settings(&thread.settings);
-    let input = Input {
-        content: params.input,
-        client_id: params.client_user_message_id,
-    };
+    let input = Input { content: params.input, client_id: params.client_user_message_id };
     if let Some(turn) = &thread.turn {
         let shape = TurnShape::new(&turn.id);
         stage.answer(call, &json!({"turn": shape}));
@@ -109,16 +101,11 @@ fn check_input(input: &[UserInput]) -> Result<(), Refusal> {
         return Err(Refusal::of(Refusal::INVALID_PARAMS, message).with_data(data));
     }
     let is_remote = |piece: &UserInput| match piece {
-        UserInput::Image {
-            reference: ImageReference::Url { url },
-            ..
-        } => !url.starts_with("data:"),
+        UserInput::Image { reference: ImageReference::Url { url }, .. } => !url.starts_with("data:"),
         _ => false,
     };
     if input.iter().any(is_remote) {
-        return Err(Refusal::invalid(
-            "remote image URLs are not supported; use an inline data URL instead",
-        ));
+        return Err(Refusal::invalid("remote image URLs are not supported; use an inline data URL instead"));
     }
     Ok(())
 }
@@ -132,12 +119,7 @@ pub(super) struct TurnSteerParams {
     client_user_message_id: Option<String>,
 }
 
-pub(super) fn steer(
-    worker: &mut Worker,
-    call: &Call,
-    params: TurnSteerParams,
-    now: Now,
-) -> Result<(), Refusal> {
+pub(super) fn steer(worker: &mut Worker, call: &Call, params: TurnSteerParams, now: Now) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     let expected = &params.expected_turn_id;
@@ -148,18 +130,12 @@ pub(super) fn steer(
     match &thread.turn {
         None => return Err(Refusal::invalid("no active turn to steer")),
         Some(turn) if turn.id != *expected => {
-            let message = format!(
-                "expected active turn id `{expected}` but found `{}`",
-                turn.id
-            );
+            let message = format!("expected active turn id `{expected}` but found `{}`", turn.id);
             return Err(Refusal::invalid(message));
         }
         Some(_) => stage.answer(call, &json!({"turnId": expected})),
     }
-    let input = Input {
-        content: params.input,
-        client_id: params.client_user_message_id,
-    };
+    let input = Input { content: params.input, client_id: params.client_user_message_id };
     turn::steer(thread, input, stage, now);
     Ok(())
 }
@@ -185,9 +161,9 @@ pub(super) fn interrupt(
     let current = thread.turn.as_ref().map(|turn| turn.id.clone());
     match current.as_ref().or(thread.interrupted_turn.as_ref()) {
         None => Err(Refusal::invalid("no active turn to interrupt")),
-        Some(found) if found != wanted => Err(Refusal::invalid(format!(
-            "expected active turn id {wanted} but found {found}"
-        ))),
+        Some(found) if found != wanted => {
+            Err(Refusal::invalid(format!("expected active turn id {wanted} but found {found}")))
+        }
         Some(_) if current.is_none() => {
             thread.late_interrupts.push(call.clone());
             Ok(())
