@@ -22,10 +22,10 @@ pub fn compare(expected: &Transcript, actual: &Transcript, races: &Races<'_>) ->
             Pair::OnlyExpected(line) | Pair::OnlyActual(line)
                 if races.optional.contains(line.name.as_str()) => {}
             Pair::OnlyExpected(line) => {
-                comparison.report(&line.name, "", What::Missing, Some(line.message), None)
+                comparison.report(&line.name, "", What::Missing, Some(line.message), None);
             }
             Pair::OnlyActual(line) => {
-                comparison.report(&line.name, "", What::Extra, None, Some(line.message))
+                comparison.report(&line.name, "", What::Extra, None, Some(line.message));
             }
         }
     }
@@ -140,9 +140,9 @@ fn lines<'a>(transcript: &'a Transcript, races: &Races<'_>) -> Vec<Line<'a>> {
             Direction::Received => {
                 let line = Line::of(message, &calls);
                 if races.floating.contains(line.name.as_str()) {
-                    racing.push(line)
+                    racing.push(line);
                 } else {
-                    lines.push(line)
+                    lines.push(line);
                 }
             }
             Direction::Exit => {

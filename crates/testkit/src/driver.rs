@@ -452,3 +452,94 @@ fn lookup<'v>(path: &str, values: &'v BTreeMap<String, Value>) -> Result<&'v Val
         .pointer(&pointer)
         .ok_or_else(|| format!("`${path}`: no such value in {value}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::{Launch, play};
+    use crate::script::Script;
+    use crate::workplace::Workplace;
+
+    /// Plays against a program of the system: `cat` says whatever it hears.
+    fn check(program: &str, script: &str, expected: &Expect) {
+        let workplace = Workplace::new().unwrap();
+        let path = workplace.home().join("case.script");
+        std::fs::write(&path, script).unwrap();
+        let launch = Launch {
+            argv: vec![program.into()],
+            environment: workplace.environment(),
+            cwd: workplace.project(),
+        };
+        expected.assert_eq(
+            &match play(&Script::load(&path).unwrap(), &launch, &workplace) {
+                Ok(transcript) => transcript.to_text(),
+                Err(error) => error.to_string(),
+            },
+        );
+    }
+
+    #[test]
+    fn what_was_heard_can_be_said_again() {
+        check(
+            "cat",
+            r#"
+notify greeting {"to":{"name":"Ada"},"count":2}
+wait greeting {"to":{}} as first
+notify again {"text":"$first.to.name, $$5","count":"$first.count"}
+wait again {"text":"Ada, $$5","count":2}
+"#,
+            &expect![[r#"
+                {"dir":"sent","message":{"method":"greeting","params":{"count":2,"to":{"name":"Ada"}}}}
+                {"dir":"received","message":{"method":"greeting","params":{"count":2,"to":{"name":"Ada"}}}}
+                {"dir":"sent","message":{"method":"again","params":{"count":2,"text":"Ada, $5"}}}
+                {"dir":"received","message":{"method":"again","params":{"count":2,"text":"Ada, $5"}}}
+                {"dir":"exit","message":"exit status: 0"}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_restart_begins_anew() {
+        check(
+            "cat",
+            "raw not json\\n\nkill\nnotify hello\nwait hello\nrestart\n",
+            &expect![[r#"
+                {"dir":"sent","message":"not json"}
+                {"dir":"exit","message":"killed"}
+                {"dir":"sent","message":{"method":"hello"}}
+                {"dir":"received","message":{"method":"hello"}}
+                {"dir":"exit","message":"exit status: 0"}
+                {"dir":"exit","message":"exit status: 0"}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_worker_that_ends_is_an_error_that_shows_the_exchange() {
+        check(
+            "true",
+            "wait hello\n",
+            &expect![[r#"
+            case, line 1: wait hello
+            the worker ended instead
+            -- the last lines:
+            -- stderr:
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_name_without_a_value_is_an_error() {
+        check(
+            "cat",
+            "notify hello {\"id\":\"$thread.id\"}\n",
+            &expect![[r#"
+                case, line 1: notify hello {"id":"$thread.id"}
+                `$thread` has no value yet
+                -- the last lines:
+                -- stderr:
+            "#]],
+        );
+    }
+}
