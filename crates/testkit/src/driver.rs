@@ -16,6 +16,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use crate::script::{Action, Answered, Call, Ending, Reply, Script};
+use crate::substitute::substitute;
 use crate::transcript::{Direction, Transcript};
 use crate::workplace::Workplace;
 
@@ -390,67 +391,6 @@ fn holds(value: &Value, wanted: &Value) -> bool {
             .all(|(key, wanted)| holds(&value[key], wanted)),
         other => value == other,
     }
-}
-
-/// `template` with each `$NAME.path` in its strings replaced; a string that is nothing else becomes the value itself.
-fn substitute(template: &Value, values: &BTreeMap<String, Value>) -> Result<Value, String> {
-    Ok(match template {
-        Value::String(text) => match text.strip_prefix('$') {
-            Some(path) if path.chars().all(is_path) => lookup(path, values)?.clone(),
-            _ => Value::String(interpolate(text, values)?),
-        },
-        Value::Array(items) => items
-            .iter()
-            .map(|item| substitute(item, values))
-            .collect::<Result<_, _>>()?,
-        Value::Object(fields) => {
-            let substituted = fields
-                .iter()
-                .map(|(key, value)| Ok((key.clone(), substitute(value, values)?)));
-            Value::Object(substituted.collect::<Result<_, String>>()?)
-        }
-        other => other.clone(),
-    })
-}
-
-fn interpolate(text: &str, values: &BTreeMap<String, Value>) -> Result<String, String> {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
-        out.push_str(before);
-        if let Some(after) = after.strip_prefix('$') {
-            out.push('$');
-            rest = after;
-            continue;
-        }
-        let end = after.find(|c| !is_path(c)).unwrap_or(after.len());
-        match lookup(&after[..end], values)? {
-            Value::String(value) => out.push_str(value),
-            other => out.push_str(&other.to_string()),
-        }
-        rest = &after[end..];
-    }
-    out.push_str(rest);
-    Ok(out)
-}
-
-fn is_path(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '.' || c == '_'
-}
-
-fn lookup<'v>(path: &str, values: &'v BTreeMap<String, Value>) -> Result<&'v Value, String> {
-    let (name, fields) = path.split_once('.').unwrap_or((path, ""));
-    let value = values
-        .get(name)
-        .ok_or_else(|| format!("`${name}` has no value yet"))?;
-    let pointer = if fields.is_empty() {
-        String::new()
-    } else {
-        format!("/{}", fields.replace('.', "/"))
-    };
-    value
-        .pointer(&pointer)
-        .ok_or_else(|| format!("`${path}`: no such value in {value}"))
 }
 
 #[cfg(test)]
