@@ -93,10 +93,18 @@ pub(crate) struct Command {
     pub(crate) process_id: Option<String>,
     pub(crate) source: CommandSource,
     pub(crate) status: ItemStatus,
-    pub(crate) command_actions: Vec<CommandAction>,
+    pub(crate) command_actions: [CommandAction; 1],
     pub(crate) aggregated_output: Option<String>,
     pub(crate) exit_code: Option<i32>,
     pub(crate) duration_ms: Option<u64>,
+}
+
+impl Command {
+    /// The command as the model asked for it.
+    pub(crate) fn asked(&self) -> &str {
+        let [CommandAction::Unknown { command }] = &self.command_actions;
+        command
+    }
 }
 
 /// Who started a command: the agent as long as nobody has allowed it, then the shell that runs it.

@@ -9,10 +9,11 @@ use crate::burst;
 use crate::clock::Now;
 use crate::faults;
 use crate::items::{Body, ChangeKind, Command, CommandAction, CommandSource, FileChange, Item, ItemStatus, ToolCall};
+use crate::made_up;
 use crate::play::{Act, Patch, Shell, Source, ToolUse};
 use crate::record::Record;
 use crate::shapes::Status;
-use crate::speech::{self, Event};
+use crate::speech::{self, Asked, Event};
 use crate::stage::Stage;
 use crate::thread::Thread;
 use crate::turn::{self, End, Parked, Turn};
@@ -28,6 +29,7 @@ pub(crate) enum Flow {
 
 pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mut Stage, now: Now) -> Flow {
     match act {
+        Act::Pause(pause) => return Flow::Due(now.instant + pause),
         Act::Open(body) => {
             let item = Item::started(body, now.unix_ms);
             thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
@@ -67,6 +69,7 @@ pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mu
         Act::RateLimits => thread.say(&Event::RateLimits, stage, now),
         Act::Plan(steps) => thread.say(&Event::Plan { turn: &turn.id, steps: &steps }, stage, now),
         Act::Shell(shell) => begin_command(thread, turn, shell, stage, now),
+        Act::Finish(item) => finish_command(thread, &turn.id, item, stage, now),
         Act::Patch(patch) => begin_patch(thread, turn, patch, stage, now),
         Act::Tools(calls) => calls.into_iter().for_each(|call| begin_tool_call(thread, turn, call, stage, now)),
         Act::Retry(error) => thread.say(&Event::Error { turn: &turn.id, error: &error, will_retry: true }, stage, now),
@@ -120,17 +123,18 @@ fn begin_command(thread: &mut Thread, turn: &mut Turn, shell: Shell, stage: &mut
     if verdict == Verdict::Refuse {
         return;
     }
+    let reason = shell.escalated.then_some("mock wants to run this");
     let item = Item::started(
         Body::CommandExecution(Command {
             id: shell.id,
             plugin_id: (),
             script_path: (),
-            command: approval::login_shell(&shell.command),
+            command: made_up::login_shell(&shell.command),
             cwd: thread.settings.cwd.clone(),
             process_id: None,
             source: CommandSource::Agent,
             status: ItemStatus::InProgress,
-            command_actions: vec![CommandAction::Unknown { command: shell.command }],
+            command_actions: [CommandAction::Unknown { command: shell.command }],
             aggregated_output: None,
             exit_code: None,
             duration_ms: None,
@@ -140,46 +144,58 @@ fn begin_command(thread: &mut Thread, turn: &mut Turn, shell: Shell, stage: &mut
     if verdict == Verdict::Ask {
         thread.set_status(Status::WAITING, stage, now);
         thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
-        return park(thread, turn, item, stage);
+        return park(thread, turn, item, reason, stage);
     }
-    let Some(item) = running(item, stage) else { return };
+    let item = running(item, stage);
     thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
-    thread.say(&Event::Running { turn: &turn.id, item: &item, was_asked: false }, stage, now);
-    run_command(thread, &turn.id, item, stage, now);
+    run_command(thread, turn, item, Asked::No, stage, now);
 }
 
 /// The command as it looks once it runs.
-fn running(mut item: Item, stage: &mut Stage) -> Option<Item> {
-    let Body::CommandExecution(command) = &mut item.body else { return None };
-    command.source = CommandSource::UnifiedExecStartup;
-    command.process_id = Some((stage.ids.number() % 100_000).to_string());
-    Some(item)
-}
-
-/// Nothing is run: the output is made up and says so.
-fn run_command(thread: &mut Thread, turn: &str, mut item: Item, stage: &mut Stage, now: Now) {
-    let Body::CommandExecution(command) = &mut item.body else { return };
-    let CommandAction::Unknown { command: asked } = &command.command_actions[0];
-    let output = format!("demo worker: `{asked}` was not run\n");
-    let code = approval::made_up_exit_code(asked);
-    thread.say(&Event::CommandOutput { turn, item: &command.id, delta: &output }, stage, now);
-    command.status = if code == 0 { ItemStatus::Completed } else { ItemStatus::Failed };
-    command.aggregated_output = Some(output);
-    command.exit_code = Some(code);
-    command.duration_ms = Some(0);
-    complete(thread, turn, item, stage, now);
+fn running(mut item: Item, stage: &mut Stage) -> Item {
+    if let Body::CommandExecution(command) = &mut item.body {
+        command.source = CommandSource::UnifiedExecStartup;
+        command.process_id = Some((stage.ids.number() % 100_000).to_string());
+    }
+    item
 }
 
 /// Goes on with a command that was allowed.
-pub(crate) fn allowed_command(thread: &mut Thread, turn: &str, item: Item, stage: &mut Stage, now: Now) {
-    if let Some(item) = running(item, stage) {
-        thread.say(&Event::Running { turn, item: &item, was_asked: true }, stage, now);
-        run_command(thread, turn, item, stage, now);
+pub(crate) fn allowed_command(thread: &Thread, turn: &mut Turn, item: Item, stage: &mut Stage, now: Now) {
+    let item = running(item, stage);
+    run_command(thread, turn, item, Asked::Yes, stage, now);
+}
+
+/// A command takes the time that it says it sleeps.
+fn run_command(thread: &Thread, turn: &mut Turn, item: Item, asked: Asked, stage: &mut Stage, now: Now) {
+    thread.say(&Event::Running { turn: &turn.id, item: &item, asked }, stage, now);
+    let pause = match &item.body {
+        Body::CommandExecution(command) => made_up::duration(command.asked()),
+        _ => Duration::ZERO,
+    };
+    turn.acts.push_front(Act::Finish(item));
+    if !pause.is_zero() {
+        turn.acts.push_front(Act::Pause(pause));
     }
 }
 
+/// Nothing is run: the output is made up and says so.
+fn finish_command(thread: &mut Thread, turn: &str, mut item: Item, stage: &mut Stage, now: Now) {
+    let Body::CommandExecution(command) = &mut item.body else { return };
+    let output = made_up::output(command.asked());
+    let code = made_up::exit_code(command.asked());
+    if let Some(output) = &output {
+        thread.say(&Event::CommandOutput { turn, item: &command.id, delta: output }, stage, now);
+    }
+    command.status = if code == 0 { ItemStatus::Completed } else { ItemStatus::Failed };
+    command.aggregated_output = output;
+    command.exit_code = Some(code);
+    command.duration_ms = Some(now.unix_ms.saturating_sub(item.started_at_ms));
+    complete(thread, turn, item, stage, now);
+}
+
 fn begin_patch(thread: &mut Thread, turn: &mut Turn, patch: Patch, stage: &mut Stage, now: Now) {
-    let path = approval::absolute(&thread.settings.cwd, &patch.path);
+    let path = made_up::absolute(&thread.settings.cwd, &patch.path);
     let verdict = approval::of_patch(thread, &path);
     if verdict == Verdict::Refuse {
         return;
@@ -190,16 +206,16 @@ fn begin_patch(thread: &mut Thread, turn: &mut Turn, patch: Patch, stage: &mut S
     thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
     if verdict == Verdict::Ask {
         thread.set_status(Status::WAITING, stage, now);
-        park(thread, turn, item, stage);
+        park(thread, turn, item, None, stage);
     } else {
-        thread.say(&Event::Running { turn: &turn.id, item: &item, was_asked: false }, stage, now);
+        thread.say(&Event::Running { turn: &turn.id, item: &item, asked: Asked::No }, stage, now);
         apply_patch(thread, turn, item, stage, now);
     }
 }
 
 /// Goes on with a patch that was allowed.
 pub(crate) fn allowed_patch(thread: &mut Thread, turn: &mut Turn, item: Item, stage: &mut Stage, now: Now) {
-    thread.say(&Event::Running { turn: &turn.id, item: &item, was_asked: true }, stage, now);
+    thread.say(&Event::Running { turn: &turn.id, item: &item, asked: Asked::Yes }, stage, now);
     apply_patch(thread, turn, item, stage, now);
 }
 
@@ -207,7 +223,7 @@ pub(crate) fn allowed_patch(thread: &mut Thread, turn: &mut Turn, item: Item, st
 fn apply_patch(thread: &mut Thread, turn: &mut Turn, mut item: Item, stage: &mut Stage, now: Now) {
     let Body::FileChange { changes, status, .. } = &mut item.body else { return };
     *status = ItemStatus::Completed;
-    let diff = turn.diff.take().unwrap_or_default() + &approval::unified_diff(&thread.settings.cwd, &changes[0]);
+    let diff = turn.diff.take().unwrap_or_default() + &made_up::unified_diff(&thread.settings.cwd, &changes[0]);
     complete(thread, &turn.id, item, stage, now);
     thread.say(&Event::Diff { turn: &turn.id, diff: &diff }, stage, now);
     turn.diff = Some(diff);
@@ -236,13 +252,13 @@ fn begin_tool_call(thread: &mut Thread, turn: &mut Turn, call: ToolUse, stage: &
     );
     thread.keep(&Record::Item { turn_id: turn.id.clone(), item: item.clone() }, stage);
     thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
-    park(thread, turn, item, stage);
+    park(thread, turn, item, None, stage);
 }
 
 /// Asks all subscribers about the item and waits for the first answer.
-fn park(thread: &Thread, turn: &mut Turn, item: Item, stage: &mut Stage) {
+fn park(thread: &Thread, turn: &mut Turn, item: Item, reason: Option<&str>, stage: &mut Stage) {
     let request = stage.next_request(thread.id());
-    let line = speech::ask(thread, &turn.id, request, &item, stage);
+    let line = speech::ask(thread, &turn.id, request, &item, reason, stage);
     stage.outputs.send_all(&thread.subscribers, line.clone());
     turn.parked.push(Parked { request, line, item });
 }

@@ -19,6 +19,7 @@ pub(crate) enum Record {
     TurnStarted { turn: TurnShape, unix_ms: u64 },
     Item { turn_id: String, item: Item },
     Usage { turn_id: String, usage: Usage },
+    Unread(ReadState),
     TurnEnded { turn: TurnShape, unix_ms: u64 },
 }
 
@@ -53,6 +54,14 @@ pub(crate) struct Settings {
     pub(crate) summary: Option<String>,
 }
 
+/// What nobody has read yet.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReadState {
+    pub(crate) first_unread_turn: Option<String>,
+    pub(crate) revision: Option<String>,
+}
+
 /// A thread as its file tells it.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
@@ -61,6 +70,7 @@ pub(crate) struct Stored {
     pub(crate) name: Option<String>,
     pub(crate) turns: Vec<TurnShape>,
     pub(crate) usage: Option<(String, Usage)>,
+    pub(crate) read_state: ReadState,
     pub(crate) updated_ms: u64,
     pub(crate) recency_ms: u64,
 }
@@ -78,6 +88,7 @@ impl Stored {
             name: None,
             turns: Vec::new(),
             usage: None,
+            read_state: ReadState::default(),
             updated_ms: created_ms,
             recency_ms: created_ms,
         };
@@ -102,6 +113,7 @@ impl Stored {
                 self.turns.push(TurnShape { items_view: ItemsView::Full, ..turn });
             }
             Record::Item { turn_id, item } => self.put(&turn_id, item),
+            Record::Unread(read_state) => self.read_state = read_state,
             Record::Usage { turn_id, usage } => self.usage = Some((turn_id, usage)),
             Record::TurnEnded { turn, unix_ms } => {
                 self.updated_ms = unix_ms;

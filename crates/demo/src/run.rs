@@ -41,6 +41,6 @@ pub fn run(options: &Options) -> Result<ExitCode, RunError> {
     let worker = Worker::new(options.dialect, home, script, Now::read());
     match &options.listen {
         Listen::Stdio => Ok(shell::stdio::run(worker, capture)),
-        Listen::Unix(_) | Listen::Ws(_) => todo!(),
+        listen => shell::sockets::run(worker, capture, listen).map_err(RunError::Listen),
     }
 }

@@ -93,6 +93,15 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
+    pub(crate) const NONE: Self = Self {
+        total_tokens: 0,
+        input_tokens: 0,
+        cached_input_tokens: 0,
+        cache_write_input_tokens: 0,
+        output_tokens: 0,
+        reasoning_output_tokens: 0,
+    };
+
     pub(crate) const fn of(input: u64, output: u64, reasoning: u64) -> Self {
         Self {
             total_tokens: input + output,

@@ -24,7 +24,7 @@ pub(crate) enum Event<'a> {
     SummaryDelta { turn: &'a str, item: &'a str, index: usize, delta: &'a str },
     ReasoningDelta { turn: &'a str, item: &'a str, delta: &'a str },
     /// A command runs, or a patch is applied.
-    Running { turn: &'a str, item: &'a Item, was_asked: bool },
+    Running { turn: &'a str, item: &'a Item, asked: Asked },
     CommandOutput { turn: &'a str, item: &'a str, delta: &'a str },
     Usage { turn: &'a str },
     RateLimits,
@@ -33,6 +33,13 @@ pub(crate) enum Event<'a> {
     Error { turn: &'a str, error: &'a TurnError, will_retry: bool },
     Unread,
     TurnEnded(&'a TurnShape),
+}
+
+/// Whether a person allowed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Yes,
+    No,
 }
 
 /// Says it in the dialect of the worker.
@@ -44,9 +51,16 @@ pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage, now: No
 }
 
 /// The line that asks clients about an item: for approval of a command or a patch, or for the result of a tool.
-pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, stage: &mut Stage) -> Vec<u8> {
+pub(crate) fn ask(
+    thread: &Thread,
+    turn: &str,
+    request: u64,
+    item: &Item,
+    reason: Option<&str>,
+    stage: &mut Stage,
+) -> Vec<u8> {
     match stage.dialect {
         Dialect::V1 => v1::ask(thread, turn, request, item, stage),
-        Dialect::V2 => v2::ask(thread, turn, request, item),
+        Dialect::V2 => v2::ask(thread, turn, request, item, reason),
     }
 }

@@ -3,7 +3,7 @@
 use crate::clock::Now;
 use crate::home::{Home, ThreadFile, Unopened};
 use crate::outputs::ConnectionId;
-use crate::record::{Record, Settings, Stored, ThreadRecord};
+use crate::record::{ReadState, Record, Settings, Stored, ThreadRecord};
 use crate::shapes::{Status, Usage};
 use crate::speech::{self, Event};
 use crate::stage::{Call, Stage};
@@ -51,13 +51,6 @@ pub(crate) enum Kept {
     File(ThreadFile),
 }
 
-/// What nobody has read yet.
-#[derive(Debug, Default)]
-pub(crate) struct ReadState {
-    pub(crate) first_unread_turn: Option<String>,
-    pub(crate) revision: Option<String>,
-}
-
 /// What needs no further approval.
 #[derive(Debug, Default)]
 pub(crate) struct Allowed {
@@ -103,6 +96,7 @@ impl Thread {
             recency_ms: stored.recency_ms,
             usage,
             usage_turn,
+            read_state: stored.read_state.clone(),
             ..Self::new(stored.thread.clone(), stored.settings.clone(), Kept::File(file))
         }
     }

@@ -102,7 +102,7 @@ pub(crate) fn steer(thread: &mut Thread, input: Input, stage: &mut Stage, now: N
     let Some(turn) = &mut thread.turn else { return };
     let is_first = turn.steers.is_empty();
     turn.steers.push_back(input);
-    if !turn.parked.is_empty() {
+    if !turn.parked.is_empty() || matches!(turn.acts.front(), Some(Act::Finish(_))) {
         let response_ends = turn.acts.iter().position(|act| matches!(act, Act::Usage(_)));
         turn.acts.truncate(response_ends.map_or(0, |at| at + 1));
     } else if is_first {
@@ -146,6 +146,8 @@ pub(crate) fn abort(thread: &mut Thread, stage: &mut Stage, now: Now) {
 
 /// A response that is cut is counted only if it had been complete, that is, if a tool was waited for.
 pub(crate) fn close_response(thread: &mut Thread, turn: &mut Turn, stage: &mut Stage, now: Now) {
+    let in_tool = turn.acts.iter().position(|act| !matches!(act, Act::Pause(_) | Act::Finish(_)));
+    turn.acts.drain(..in_tool.unwrap_or(turn.acts.len()));
     match turn.acts.pop_front() {
         Some(Act::Usage(tokens)) => count(thread, turn, tokens, stage, now),
         _ => thread.say(&Event::RateLimits, stage, now),
@@ -185,6 +187,10 @@ pub(crate) fn count(thread: &mut Thread, turn: &Turn, tokens: Tokens, stage: &mu
     thread.usage.last = tokens;
     thread.usage_turn = Some(turn.id.clone());
     thread.keep(&Record::Usage { turn_id: turn.id.clone(), usage: thread.usage }, stage);
+    say_usage(thread, turn, stage, now);
+}
+
+fn say_usage(thread: &Thread, turn: &Turn, stage: &mut Stage, now: Now) {
     thread.say(&Event::Usage { turn: &turn.id }, stage, now);
     thread.say(&Event::RateLimits, stage, now);
     if let Some(diff) = &turn.diff {
@@ -217,12 +223,14 @@ fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage
 /// What the real worker does at the start of a turn when the window was full: it summarises, and counts thrice.
 fn compact(thread: &mut Thread, turn: &Turn, stage: &mut Stage, now: Now) {
     const SUMMARY: Tokens = Tokens::of(100, 10, 0);
+    const KEPT: Tokens = Tokens { total_tokens: 6891, ..Tokens::NONE };
     thread.is_full = false;
     let item = Item::started(Body::ContextCompaction { id: stage.ids.uuid() }, now.unix_ms);
     thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
-    count(thread, turn, Tokens::default(), stage, now);
+    say_usage(thread, turn, stage, now);
     count(thread, turn, SUMMARY, stage, now);
-    count(thread, turn, Tokens::default(), stage, now);
+    thread.usage.last = KEPT;
+    say_usage(thread, turn, stage, now);
     perform::complete(thread, &turn.id, item, stage, now);
 }
 
@@ -253,6 +261,7 @@ fn end(thread: &mut Thread, turn: Turn, how: End, stage: &mut Stage, now: Now) {
     if status != TurnStatus::Interrupted {
         thread.read_state.first_unread_turn.get_or_insert_with(|| turn.id.clone());
         thread.read_state.revision = Some(stage.ids.uuid());
+        thread.keep(&Record::Unread(thread.read_state.clone()), stage);
         thread.say(&Event::Unread, stage, now);
     }
     if stage.dialect == Dialect::V2 {

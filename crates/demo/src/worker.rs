@@ -73,6 +73,18 @@ impl Worker {
         }
     }
 
+    /// The worker is told to end: what runs is interrupted, and kept as such.
+    pub fn handle_shutdown(&mut self, now: Now) {
+        for thread in self.threads.values_mut() {
+            turn::abort(thread, &mut self.stage, now);
+        }
+    }
+
+    /// Whether a turn is running.
+    pub fn is_busy(&self) -> bool {
+        self.threads.values().any(|thread| thread.turn.is_some())
+    }
+
     /// When [`Worker::handle_timeout`] is wanted.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let acts = self.threads.values().filter_map(|thread| thread.turn.as_ref()?.due).min();

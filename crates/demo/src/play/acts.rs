@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::items::Body;
+use crate::items::{Body, Item};
 use crate::play::step::Fault;
 use crate::shapes::{Tokens, TurnError};
 
 /// One act.
 #[derive(Debug)]
 pub(crate) enum Act {
+    Pause(Duration),
     /// An item begins: a message or reasoning.
     Open(Body),
     /// Deltas of the open message.
@@ -25,6 +26,8 @@ pub(crate) enum Act {
     RateLimits,
     Plan(Vec<PlanStep>),
     Shell(Shell),
+    /// A command that runs has run.
+    Finish(Item),
     Patch(Patch),
     /// Calls of client tools, all at once.
     Tools(Vec<ToolUse>),

@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 
 use crate::approval::Decision;
 use crate::incoming::Outcome;
-use crate::items::{Body, Command, CommandAction, FileChange, Item, ItemStatus, text_of};
+use crate::items::{Body, Command, FileChange, Item, ItemStatus, text_of};
 use crate::lines;
 use crate::shapes::{Tokens, TurnStatus};
-use crate::speech::Event;
+use crate::speech::{Asked, Event};
 use crate::stage::{Need, Stage};
 use crate::thread::Thread;
 
@@ -41,7 +41,7 @@ pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage) {
             emit(thread, turn, in_item("reasoning_raw_content_delta", thread, turn, &params), stage);
             emit(thread, turn, json!({"type": "agent_reasoning_raw_content_delta", "delta": delta}), stage);
         }
-        Event::Running { turn, item, was_asked } => running(thread, turn, item, was_asked, stage),
+        Event::Running { turn, item, asked } => running(thread, turn, item, asked, stage),
         Event::CommandOutput { turn, item, delta } => {
             let chunk = base64(delta.as_bytes());
             let delta = json!({"type": "exec_command_output_delta", "call_id": item, "stream": "stdout", "chunk": chunk});
@@ -187,7 +187,7 @@ fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
     }
 }
 
-fn running(thread: &Thread, turn: &str, item: &Item, was_asked: bool, stage: &mut Stage) {
+fn running(thread: &Thread, turn: &str, item: &Item, asked: Asked, stage: &mut Stage) {
     match &item.body {
         Body::CommandExecution(command) => {
             let begin = json!({
@@ -198,7 +198,7 @@ fn running(thread: &Thread, turn: &str, item: &Item, was_asked: bool, stage: &mu
         }
         Body::FileChange { id, changes, .. } => {
             let begin = json!({
-                "type": "patch_apply_begin", "call_id": id, "auto_approved": !was_asked, "changes": change_map(changes),
+                "type": "patch_apply_begin", "call_id": id, "auto_approved": asked == Asked::No, "changes": change_map(changes),
             });
             emit(thread, turn, begin, stage);
         }
@@ -250,13 +250,11 @@ fn last_message(items: &[Item]) -> Option<&str> {
 }
 
 fn argv(command: &Command) -> [&str; 3] {
-    let CommandAction::Unknown { command } = &command.command_actions[0];
-    ["bash", "-lc", command]
+    ["bash", "-lc", command.asked()]
 }
 
 fn parsed(command: &Command) -> Value {
-    let CommandAction::Unknown { command } = &command.command_actions[0];
-    json!([{"type": "unknown", "cmd": command}])
+    json!([{"type": "unknown", "cmd": command.asked()}])
 }
 
 fn change_map(changes: &[FileChange]) -> Map<String, Value> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::shapes::{ReadStateShape, ThreadShape};
-use super::threads::{checked_id, no_rollout};
+use super::threads::checked_id;
 use crate::clock::{Now, Utc};
 use crate::home::{Shelf, read_thread};
 use crate::items::{Body, Item};
@@ -71,14 +71,14 @@ pub(super) fn read(worker: &mut Worker, call: &Call, params: &ThreadReadParams, 
     let stored = find(worker, id);
     let (mut shape, read_state) = match (loaded, &stored) {
         (Some(thread), _) => {
-            let read_state = (!thread.is_ephemeral()).then(|| ReadStateShape::of(thread));
+            let read_state = path(thread).map(|_| ReadStateShape::of(&thread.read_state, id));
             (ThreadShape::of(thread, &worker.stage), read_state)
         }
         (None, Some(stored)) => {
             let path = worker.stage.home.find(id, Shelf::Active).unwrap_or_default();
-            (ThreadShape::of_stored(stored, &path), Some(ReadStateShape::of_stored(stored)))
+            (ThreadShape::of_stored(stored, &path), Some(ReadStateShape::of(&stored.read_state, id)))
         }
-        (None, None) => return Err(Refusal::invalid(format!("thread not loaded: {id}"))),
+        (None, None) => return Err(not_loaded(id)),
     };
     let read_state = serde_json::to_value(read_state).unwrap_or_default();
     if params.include_turns {
@@ -90,6 +90,10 @@ pub(super) fn read(worker: &mut Worker, call: &Call, params: &ThreadReadParams, 
     }
     worker.stage.answer(call, &json!({"thread": shape, "readState": read_state}));
     Ok(())
+}
+
+fn not_loaded(id: &str) -> Refusal {
+    Refusal::invalid(format!("thread not loaded: {id}"))
 }
 
 #[derive(Debug, Deserialize)]
@@ -112,6 +116,9 @@ pub(super) fn list(worker: &mut Worker, call: &Call, params: &ThreadListParams) 
         (other.recency_ms, &other.thread.id).cmp(&(one.recency_ms, &one.thread.id))
     });
     if let Some(cursor) = &params.cursor {
+        if !cursor.ends_with('Z') {
+            return Err(Refusal::invalid(format!("invalid cursor: {cursor}")));
+        }
         found.retain(|(stored, _)| Utc::from_unix_ms(stored.recency_ms).rfc3339() < *cursor);
     }
     let limit = page(params.limit);
@@ -124,9 +131,10 @@ pub(super) fn list(worker: &mut Worker, call: &Call, params: &ThreadListParams) 
     for (stored, path) in &found {
         let id = stored.thread.id.clone();
         let (shape, read_state) = match worker.threads.get(&id) {
-            Some(thread) => (ThreadShape::of(thread, &worker.stage), ReadStateShape::of(thread)),
-            None => (ThreadShape::of_stored(stored, path), ReadStateShape::of_stored(stored)),
+            Some(thread) => (ThreadShape::of(thread, &worker.stage), &thread.read_state),
+            None => (ThreadShape::of_stored(stored, path), &stored.read_state),
         };
+        let read_state = ReadStateShape::of(read_state, &id);
         data.push(shape.listed());
         read_states.insert(id, serde_json::to_value(read_state).unwrap_or_default());
     }
@@ -194,7 +202,7 @@ pub(super) struct ThreadTurnsListParams {
 
 pub(super) fn list_turns(worker: &mut Worker, call: &Call, params: &ThreadTurnsListParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
-    let stored = find(worker, id).ok_or_else(|| no_rollout(id))?;
+    let stored = find(worker, id).ok_or_else(|| not_loaded(id))?;
     let view = params.items_view.unwrap_or(ItemsView::Summary);
     let turns: Vec<TurnShape> = stored.turns.into_iter().map(|turn| viewed(turn, view)).collect();
     let direction = params.sort_direction.unwrap_or(SortDirection::Desc);
@@ -241,7 +249,7 @@ struct ListedItem {
 
 pub(super) fn list_items(worker: &mut Worker, call: &Call, params: &ThreadItemsListParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
-    let stored = find(worker, id).ok_or_else(|| no_rollout(id))?;
+    let stored = find(worker, id).ok_or_else(|| not_loaded(id))?;
     let turns = stored.turns.into_iter().filter(|turn| params.turn_id.as_ref().is_none_or(|wanted| *wanted == turn.id));
     let items: Vec<ListedItem> = turns
         .flat_map(|turn| {

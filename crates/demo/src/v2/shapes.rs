@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::record::{Settings, Stored, ThreadRecord};
+use crate::record::{ReadState, Settings, Stored, ThreadRecord};
 use crate::shapes::{ApprovalPolicy, Status, TurnShape};
 use crate::stage::Stage;
 use crate::thread::{Kept, Thread};
@@ -238,18 +238,10 @@ struct UnreadTurn<'a> {
 }
 
 impl<'a> ReadStateShape<'a> {
-    pub(super) fn of(thread: &'a Thread) -> Self {
+    pub(super) fn of(read_state: &'a ReadState, thread_id: &str) -> Self {
         Self {
-            first_unread: thread.read_state.first_unread_turn.as_deref().map(|turn_id| UnreadTurn { turn_id }),
-            revision: thread.read_state.revision.clone().unwrap_or_else(|| format!("initial:{}", thread.id())),
-        }
-    }
-
-    /// Of a thread that is not loaded: its first turn.
-    pub(super) fn of_stored(stored: &'a Stored) -> Self {
-        Self {
-            first_unread: stored.turns.first().map(|turn| UnreadTurn { turn_id: &turn.id }),
-            revision: format!("initial:{}", stored.thread.id),
+            first_unread: read_state.first_unread_turn.as_deref().map(|turn_id| UnreadTurn { turn_id }),
+            revision: read_state.revision.clone().unwrap_or_else(|| format!("initial:{thread_id}")),
         }
     }
 }

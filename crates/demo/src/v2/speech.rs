@@ -3,11 +3,12 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::approval::{Decision, first_command};
+use crate::approval::Decision;
 use crate::clock::Now;
 use crate::incoming::Outcome;
 use crate::items::{Body, CommandAction, Item};
 use crate::lines;
+use crate::made_up::first_command;
 use crate::speech::Event;
 use crate::stage::{Need, Stage};
 use crate::thread::Thread;
@@ -70,19 +71,18 @@ pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage, now: No
             stage.tell(who, "error", &ErrorParams { error, will_retry, thread_id, turn_id: turn }, now);
         }
         Event::Unread => {
-            let params = ReadStateChanged { thread_id, read_state: ReadStateShape::of(thread) };
+            let params = ReadStateChanged { thread_id, read_state: ReadStateShape::of(&thread.read_state, thread_id) };
             stage.tell_those(who, Need::ExperimentalApi, "thread/readState/changed", &params, now);
         }
     }
 }
 
 /// The request about an item.
-pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item) -> Vec<u8> {
+pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, reason: Option<&str>) -> Vec<u8> {
     let (thread_id, turn_id) = (thread.id(), turn);
     match &item.body {
         Body::CommandExecution(command) => {
-            let CommandAction::Unknown { command: asked } = &command.command_actions[0];
-            let amendment = first_command(asked);
+            let amendment = first_command(command.asked());
             let params = CommandApproval {
                 kind: "command",
                 thread_id,
@@ -90,6 +90,7 @@ pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item) -> Vec
                 item_id: &command.id,
                 started_at_ms: item.started_at_ms,
                 environment_id: "local",
+                reason,
                 command: &command.command,
                 cwd: &command.cwd,
                 command_actions: &command.command_actions,
@@ -129,7 +130,7 @@ pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item) -> Vec
 
 /// What an answer to an approval request decides.
 pub(crate) fn decision(outcome: &Outcome) -> Decision {
-    let Outcome::Result(result) = outcome else { return Decision::Decline };
+    let Outcome::Result(result) = outcome else { return Decision::Invalid };
     let amendment = "/acceptWithExecpolicyAmendment/execpolicy_amendment";
     match &result["decision"] {
         Value::String(decision) => match decision.as_str() {
@@ -222,7 +223,10 @@ params! {
     }
     struct CommandApproval {
         kind: &'a str, thread_id: &'a str, turn_id: &'a str, item_id: &'a str, started_at_ms: u64,
-        environment_id: &'a str, command: &'a str, cwd: &'a str, command_actions: &'a [CommandAction],
+        environment_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
+        command: &'a str, cwd: &'a str, command_actions: &'a [CommandAction],
         proposed_execpolicy_amendment: Vec<String>, available_decisions: [Value; 3],
     }
     struct Delta {

@@ -115,7 +115,7 @@ pub(super) fn resume(worker: &mut Worker, call: &Call, params: ThreadResumeParam
             return Err(Refusal::of(Refusal::METHOD_NOT_FOUND, "list_turns is not supported yet"));
         }
     } else {
-        let path = worker.stage.home.find(id, Shelf::Active).ok_or_else(|| no_rollout(id))?;
+        let path = find_file(&worker.stage.home, id)?;
         notice_history(&mut worker.stage, call, params.exclude_turns, now);
         let thread = load(&path, id)?;
         worker.threads.insert(id.to_owned(), thread);
@@ -138,9 +138,7 @@ pub(super) fn resume(worker: &mut Worker, call: &Call, params: ThreadResumeParam
         opened.thread.turns = with_running(turns, thread);
     }
     stage.answer(call, &opened);
-    if !params.exclude_turns {
-        replay_usage(thread, call.connection, stage, now);
-    }
+    replay_usage(thread, call.connection, stage, now);
     let subscribers = thread.subscribers.clone();
     stage.tell(&subscribers, "thread/goal/cleared", &json!({"threadId": id}), now);
     for parked in thread.turn.iter().flat_map(|turn| &turn.parked) {
@@ -170,6 +168,17 @@ fn replay_usage(thread: &Thread, to: ConnectionId, stage: &mut Stage, now: Now) 
     if let Some(turn_id) = &thread.usage_turn {
         let params = Replay { thread_id: thread.id(), turn_id, token_usage: &thread.usage };
         stage.tell(&[to], "thread/tokenUsage/updated", &params, now);
+    }
+}
+
+/// The file of a thread that is not archived.
+fn find_file(home: &Home, id: &str) -> Result<PathBuf, Refusal> {
+    match home.find(id, Shelf::Active) {
+        Some(path) => Ok(path),
+        None if home.find(id, Shelf::Archived).is_some() => Err(Refusal::invalid(format!(
+            "session {id} is archived. Run `codex unarchive {id}` to unarchive it first."
+        ))),
+        None => Err(no_rollout(id)),
     }
 }
 
@@ -268,7 +277,7 @@ impl Source {
                 usage_turn: thread.usage_turn.clone(),
             });
         }
-        let path = worker.stage.home.find(id, Shelf::Active).ok_or_else(|| no_rollout(id))?;
+        let path = find_file(&worker.stage.home, id)?;
         let Stored { thread, settings, turns, usage, .. } = read_thread(&path).ok_or_else(|| no_rollout(id))?;
         let (usage_turn, usage) = usage.map_or((None, Usage::default()), |(turn, usage)| (Some(turn), usage));
         Ok(Self { record: thread, settings, path: Some(path), turns, usage, usage_turn })

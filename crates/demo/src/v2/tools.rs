@@ -10,6 +10,7 @@ pub(super) fn declared(specs: &[Value]) -> Result<Vec<Tool>, Refusal> {
     let mut tools = Vec::new();
     for spec in specs {
         let name = text(spec, "name")?;
+        text(spec, "description")?;
         if spec.get("type").and_then(Value::as_str) != Some("namespace") {
             add(&mut tools, None, spec)?;
             continue;
@@ -31,6 +32,7 @@ const RESERVED_NAMESPACES: &[&str] =
 fn add(tools: &mut Vec<Tool>, namespace: Option<&str>, spec: &Value) -> Result<(), Refusal> {
     let name = text(spec, "name")?;
     let refuse = |problem: &str| Err(Refusal::invalid(format!("{problem}: {name}")));
+    text(spec, "description")?;
     let tool = Tool { namespace: namespace.map(str::to_owned), name: name.to_owned() };
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
         return refuse("dynamic tool name must match ^[a-zA-Z0-9_-]+$ to match Responses API");

@@ -126,6 +126,9 @@ pub(super) fn steer(worker: &mut Worker, call: &Call, params: TurnSteerParams, n
     if expected.is_empty() {
         return Err(Refusal::invalid("expectedTurnId must not be empty"));
     }
+    if params.input.is_empty() {
+        return Err(Refusal::invalid("input must not be empty"));
+    }
     check_input(&params.input)?;
     match &thread.turn {
         None => return Err(Refusal::invalid("no active turn to steer")),
