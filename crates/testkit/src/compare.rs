@@ -1,9 +1,10 @@
 //! Compares what two workers said in the same exchange: the same lines in the same order, with the same keys, types
 //! and values, whatever the ids are called.
 //!
-//! Lines that race in the real worker are compared after the others of their process: their order among themselves
+//! Lines that race in the real worker are compared after the others of their process: the order of those of one name
 //! counts, their place does not.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
@@ -146,6 +147,7 @@ fn lines<'a>(transcript: &'a Transcript, races: &Races<'_>) -> Vec<Line<'a>> {
                 }
             }
             Direction::Exit => {
+                racing.sort_by(by_name);
                 lines.append(&mut racing);
                 lines.push(Line {
                     name: "exit".to_owned(),
@@ -154,8 +156,13 @@ fn lines<'a>(transcript: &'a Transcript, races: &Races<'_>) -> Vec<Line<'a>> {
             }
         }
     }
+    racing.sort_by(by_name);
     lines.append(&mut racing);
     lines
+}
+
+fn by_name(one: &Line<'_>, other: &Line<'_>) -> Ordering {
+    one.name.cmp(&other.name)
 }
 
 impl<'a> Line<'a> {
