@@ -10,7 +10,8 @@ pub(super) fn http(code: u16) -> (Option<TurnError>, TurnError) {
         400 => (None, error(BODY_400, json!("other"))),
         429 => {
             let text = "exceeded retry limit, last status: 429 Too Many Requests";
-            (None, error(text, json!({"responseTooManyFailedAttempts": {"httpStatusCode": 429}})))
+            let info = json!({"responseTooManyFailedAttempts": {"httpStatusCode": 429}});
+            (Some(reconnecting(Some(429), text)), error(text, info))
         }
         500 => (Some(reconnecting(None, HIGH_DEMAND)), error(HIGH_DEMAND, json!("internalServerError"))),
         code => {

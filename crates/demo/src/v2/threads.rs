@@ -1,9 +1,10 @@
 //! Calls that open, close and change threads.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::history::{self, Cursor, Scope};
 use super::shapes::{Opened, Resumed, ThreadShape};
@@ -14,6 +15,7 @@ use crate::lines::Refusal;
 use crate::outputs::ConnectionId;
 use crate::record::{Record, Settings, Stored, ThreadRecord};
 use crate::shapes::{ApprovalPolicy, SandboxMode, Status, TurnShape, Usage};
+use crate::speech::Event;
 use crate::stage::{Call, Stage};
 use crate::thread::{Kept, Thread};
 use crate::turn;
@@ -28,11 +30,19 @@ pub(super) struct Overrides {
     model_provider: Option<String>,
     approval_policy: Option<ApprovalPolicy>,
     sandbox: Option<SandboxMode>,
+    config: Option<Map<String, Value>>,
 }
 
 impl Overrides {
+    /// What is named by a parameter counts more than the same in `config`.
     fn apply(self, settings: &mut Settings) {
-        let Self { cwd, model, model_provider, approval_policy, sandbox } = self;
+        let Self { cwd, model, model_provider, approval_policy, sandbox, config } = self;
+        let config = |key: &str| config.as_ref().and_then(|config| config.get(key).cloned());
+        let text = |key: &str| config(key).and_then(|value| value.as_str().map(str::to_owned));
+        let model = model.or_else(|| text("model"));
+        let approval_policy = approval_policy.or_else(|| serde_json::from_value(config("approval_policy")?).ok());
+        let sandbox = sandbox.or_else(|| serde_json::from_value(config("sandbox_mode")?).ok());
+        settings.effort = text("model_reasoning_effort").or(settings.effort.take());
         if let Some(cwd) = cwd {
             settings.cwd = absolute(&cwd);
         }
@@ -42,6 +52,21 @@ impl Overrides {
         settings.sandbox = sandbox.map_or_else(|| settings.sandbox.clone(), SandboxMode::policy);
     }
 }
+
+/// What to say of configuration that nobody knows, if there is any.
+fn config_warning(config: Option<&Map<String, Value>>) -> Option<String> {
+    let known = |key: &&str| CONFIG_KEYS.lines().any(|known| known == *key);
+    let keys: BTreeSet<&str> = config?.keys().filter_map(|key| key.split('.').next()).filter(|key| !known(key)).collect();
+    let ignored: String = keys.iter().map(|key| format!("\n  session-flags: `{key}` is ignored.")).collect();
+    let settings = if keys.len() == 1 { "setting" } else { "settings" };
+    let advice = "Check for typos or deprecated settings.";
+    (!keys.is_empty()).then(|| {
+        format!("Codex is ignoring {} unrecognized configuration {settings}. {advice}{ignored}", keys.len())
+    })
+}
+
+/// The keys at the top of a configuration.
+const CONFIG_KEYS: &str = include_str!("config_keys.txt");
 
 pub(crate) fn absolute(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
@@ -61,6 +86,7 @@ pub(super) struct ThreadStartParams {
 pub(super) fn start(worker: &mut Worker, call: &Call, params: ThreadStartParams, now: Now) -> Result<(), Refusal> {
     let tools = tools::declared(&params.dynamic_tools.unwrap_or_default())?;
     let stage = &mut worker.stage;
+    let warning = config_warning(params.overrides.config.as_ref());
     let mut settings = default_settings(stage);
     params.overrides.apply(&mut settings);
     let record = ThreadRecord {
@@ -74,7 +100,13 @@ pub(super) fn start(worker: &mut Worker, call: &Call, params: ThreadStartParams,
     let mut thread = Thread::new(record, settings, kept);
     thread.subscribe(call.connection);
     let opened = Opened::of(&thread, stage);
+    if let Some(summary) = &warning {
+        stage.tell(&[call.connection], "configWarning", &json!({"summary": summary, "details": null}), now);
+    }
     stage.answer(call, &opened);
+    if let Some(summary) = &warning {
+        thread.say(&Event::Warning(summary), stage, now);
+    }
     stage.tell_all("thread/started", &json!({"thread": opened.thread}), now);
     worker.threads.insert(thread.id().to_owned(), thread);
     Ok(())

@@ -34,7 +34,10 @@ fn add(tools: &mut Vec<Tool>, namespace: Option<&str>, spec: &Value) -> Result<(
     let refuse = |problem: &str| Err(Refusal::invalid(format!("{problem}: {name}")));
     text(spec, "description")?;
     let tool = Tool { namespace: namespace.map(str::to_owned), name: name.to_owned() };
-    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
+    if name.is_empty() {
+        return Err(Refusal::invalid("dynamic tool name must not be empty"));
+    }
+    if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
         return refuse("dynamic tool name must match ^[a-zA-Z0-9_-]+$ to match Responses API");
     }
     if name == "mcp" || name.starts_with("mcp__") {

@@ -12,7 +12,7 @@ use crate::lines::Refusal;
 use crate::record::{Record, Settings};
 use crate::shapes::{ApprovalPolicy, TurnShape};
 use crate::speech::Event;
-use crate::stage::Call;
+use crate::stage::{Call, Need};
 use crate::turn::{self, Input};
 use crate::worker::Worker;
 
@@ -50,7 +50,7 @@ pub(super) fn start(worker: &mut Worker, call: &Call, params: TurnStartParams, n
         thread.settings = settings;
         thread.keep(&Record::Settings(thread.settings.clone()), stage);
         let params = json!({"threadId": id, "threadSettings": settings_shape(&thread.settings)});
-        stage.tell(&thread.subscribers, "thread/settings/updated", &params, now);
+        stage.tell_those(&thread.subscribers, Need::ExperimentalApi, "thread/settings/updated", &params, now);
     }
     if !config::is_known(&thread.settings.model) {
         let warning = format!(
