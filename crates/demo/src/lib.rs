@@ -8,6 +8,7 @@ mod approval;
 mod burst;
 mod clock;
 mod config;
+mod deeds;
 mod faults;
 mod home;
 mod ids;
