@@ -73,7 +73,7 @@ impl Theatre {
                     self.worker = worker(self.dialect, self.home.clone(), &seed, self.now);
                 }
                 Some((time, "ms pass")) => {
-                    self.pass(time.parse().expect("a number of milliseconds"))
+                    self.pass(time.parse().expect("a number of milliseconds"));
                 }
                 Some((who, "connects")) => self.worker.handle_opened(connection(who)),
                 Some((who, "leaves")) => self.worker.handle_closed(connection(who)),

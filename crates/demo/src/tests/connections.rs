@@ -41,7 +41,8 @@ fn who_is_not_subscribed_hears_only_the_status() {
     expect![[r#"
         B {"method":"thread/status/changed","params":{"status":{"activeFlags":[],"type":"active"}}}
         B {"method":"thread/status/changed","params":{"status":{"type":"idle"}}}
-    "#]].assert_eq(&lines_with(log, &["B {"]));
+    "#]]
+    .assert_eq(&lines_with(log, &["B {"]));
 }
 
 #[test]

@@ -72,19 +72,24 @@ fn half_a_line_holds_back_everything_until_the_rest() {
 
 #[test]
 fn half_a_line_may_be_the_last_word() {
-    check_end(&turn(3, "[[partial exit]]"), expect![[r#"
+    check_end(
+        &turn(3, "[[partial exit]]"),
+        expect![[r#"
         A {"method":"item/started","params":{"item":{"id":"msg_resp_4","text":"","type":"agentMessage"}}}
         A {"method":"item/agentMessage/delta","params":{"delta":"Before ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"the ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"fault; ","itemId":"msg_resp_4"}}
         A raw "{\"method\":\"item/agentMessage/delta\",\"params\":{\"threadId\":\"00"
         End(Exit(1))
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn garbage_comes_in_the_middle_of_a_message() {
-    check_answer(&turn(3, "[[garbage]]"), expect![[r#"
+    check_answer(
+        &turn(3, "[[garbage]]"),
+        expect![[r#"
         A {"method":"item/started","params":{"item":{"id":"msg_resp_4","text":"","type":"agentMessage"}}}
         A {"method":"item/agentMessage/delta","params":{"delta":"Before ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"the ","itemId":"msg_resp_4"}}
@@ -94,12 +99,15 @@ fn garbage_comes_in_the_middle_of_a_message() {
         A {"method":"item/agentMessage/delta","params":{"delta":"the ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"fault.","itemId":"msg_resp_4"}}
         A {"method":"item/completed","params":{"item":{"id":"msg_resp_4","text":"Before the fault; after the fault.","type":"agentMessage"}}}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn invalid_utf8_is_sent_as_it_is() {
-    check_answer(&turn(3, "[[utf8]]"), expect![[r#"
+    check_answer(
+        &turn(3, "[[utf8]]"),
+        expect![[r#"
         A {"method":"item/started","params":{"item":{"id":"msg_resp_4","text":"","type":"agentMessage"}}}
         A {"method":"item/agentMessage/delta","params":{"delta":"Before ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"the ","itemId":"msg_resp_4"}}
@@ -109,12 +117,15 @@ fn invalid_utf8_is_sent_as_it_is() {
         A {"method":"item/agentMessage/delta","params":{"delta":"the ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"fault.","itemId":"msg_resp_4"}}
         A {"method":"item/completed","params":{"item":{"id":"msg_resp_4","text":"Before the fault; after the fault.","type":"agentMessage"}}}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn long_line_is_as_long_as_asked_and_never_in_memory() {
-    check_answer(&turn(3, "[[line 100000000]]"), expect![[r#"
+    check_answer(
+        &turn(3, "[[line 100000000]]"),
+        expect![[r#"
         A {"method":"item/started","params":{"item":{"id":"msg_resp_4","text":"","type":"agentMessage"}}}
         A {"method":"item/agentMessage/delta","params":{"delta":"Before ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"the ","itemId":"msg_resp_4"}}
@@ -124,12 +135,15 @@ fn long_line_is_as_long_as_asked_and_never_in_memory() {
         A {"method":"item/agentMessage/delta","params":{"delta":"the ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"fault.","itemId":"msg_resp_4"}}
         A {"method":"item/completed","params":{"item":{"id":"msg_resp_4","text":"Before the fault; after the fault.","type":"agentMessage"}}}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn deep_json_is_deep() {
-    check_answer(&turn(3, "[[deep 200]]"), expect![[r#"
+    check_answer(
+        &turn(3, "[[deep 200]]"),
+        expect![[r#"
         A {"method":"item/started","params":{"item":{"id":"msg_resp_4","text":"","type":"agentMessage"}}}
         A {"method":"item/agentMessage/delta","params":{"delta":"Before ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"the ","itemId":"msg_resp_4"}}
@@ -139,17 +153,21 @@ fn deep_json_is_deep() {
         A {"method":"item/agentMessage/delta","params":{"delta":"the ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"fault.","itemId":"msg_resp_4"}}
         A {"method":"item/completed","params":{"item":{"id":"msg_resp_4","text":"Before the fault; after the fault.","type":"agentMessage"}}}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn crash_comes_after_the_wanted_delta() {
-    check_end(&turn(3, "[[crash 2 exit 7]]"), expect![[r#"
+    check_end(
+        &turn(3, "[[crash 2 exit 7]]"),
+        expect![[r#"
         A {"method":"item/started","params":{"item":{"id":"msg_resp_4","text":"","type":"agentMessage"}}}
         A {"method":"item/agentMessage/delta","params":{"delta":"t0 ","itemId":"msg_resp_4"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"t1 ","itemId":"msg_resp_4"}}
         End(Exit(7))
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -95,34 +95,43 @@ fn plain_turn_says_everything_twice() {
 fn command_asks_and_runs_when_approved() {
     let play =
         message(4, "[[shell echo hi]]") + "\nA< {\"id\":0,\"result\":{\"decision\":\"approved\"}}";
-    check_middle(&play, expect![[r#"
+    check_middle(
+        &play,
+        expect![[r#"
         A {"method":"codex/event/exec_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","command":["bash","-lc","echo hi"],"parsed_cmd":[{"cmd":"echo hi","type":"unknown"}],"type":"exec_approval_request"}}}
         A {"id":0,"method":"execCommandApproval","params":{"callId":"call_resp_4","command":["bash","-lc","echo hi"],"parsedCmd":[{"cmd":"echo hi","type":"unknown"}]}}
         A {"method":"codex/event/exec_command_begin","params":{"id":"0","msg":{"call_id":"call_resp_4","command":["bash","-lc","echo hi"],"parsed_cmd":[{"cmd":"echo hi","type":"unknown"}],"type":"exec_command_begin"}}}
         A {"method":"codex/event/exec_command_output_delta","params":{"id":"0","msg":{"call_id":"call_resp_4","chunk":"ZGVtbyB3b3JrZXI6IGBlY2hvIGhpYCB3YXMgbm90IHJ1bgo=","stream":"stdout","type":"exec_command_output_delta"}}}
         A {"method":"codex/event/exec_command_end","params":{"id":"0","msg":{"aggregated_output":"demo worker: `echo hi` was not run\n","call_id":"call_resp_4","duration":{"nanos":0,"secs":0},"exit_code":0,"formatted_output":"demo worker: `echo hi` was not run\n","stderr":"","stdout":"demo worker: `echo hi` was not run\n","type":"exec_command_end"}}}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn denied_command_does_not_run_and_the_turn_goes_on() {
     let play =
         message(4, "[[shell touch a]]") + "\nA< {\"id\":0,\"result\":{\"decision\":\"denied\"}}";
-    check_middle(&play, expect![[r#"
+    check_middle(
+        &play,
+        expect![[r#"
         A {"method":"codex/event/exec_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","command":["bash","-lc","touch a"],"parsed_cmd":[{"cmd":"touch a","type":"unknown"}],"type":"exec_approval_request"}}}
         A {"id":0,"method":"execCommandApproval","params":{"callId":"call_resp_4","command":["bash","-lc","touch a"],"parsedCmd":[{"cmd":"touch a","type":"unknown"}]}}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn aborted_patch_ends_the_turn() {
     let play =
         message(4, "[[patch a.txt hello]]") + "\nA< {\"id\":0,\"result\":{\"decision\":\"abort\"}}";
-    check_middle(&play, expect![[r#"
+    check_middle(
+        &play,
+        expect![[r#"
         A {"method":"codex/event/apply_patch_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","changes":{"/work/a.txt":{"content":"hello\n","type":"add"}},"type":"apply_patch_approval_request"}}}
         A {"id":0,"method":"applyPatchApproval","params":{"callId":"call_resp_4","fileChanges":{"/work/a.txt":{"content":"hello\n","type":"add"}}}}
         A {"method":"codex/event/turn_aborted","params":{"id":"0","msg":{"reason":"interrupted","type":"turn_aborted"}}}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
