@@ -33,6 +33,9 @@ mod v1;
 mod v2;
 mod worker;
 
+#[cfg(test)]
+mod tests;
+
 pub use clock::Now;
 pub use home::{Home, HomeError};
 pub use options::{Dialect, Listen, ListenError, Options};

@@ -139,7 +139,13 @@ pub(crate) fn perform(
         Act::Fail(error) => return Flow::End(End::Failed(error)),
         Act::Overflow => thread.is_full = true,
         Act::Hang => return Flow::Never,
-        Act::Fault(fault) => faults::commit(thread, turn, fault, stage, now),
+        Act::Fault(fault) => {
+            faults::commit(thread, turn, fault, stage, now);
+            // What dies does not end its turn first.
+            if fault.ending().is_some() {
+                return Flow::Never;
+            }
+        }
     }
     Flow::On
 }
