@@ -3,6 +3,7 @@
 use crate::clock::Now;
 use crate::home::{Home, ThreadFile, Unopened};
 use crate::outputs::ConnectionId;
+use crate::play::Act;
 use crate::record::{ReadState, Record, Settings, Stored, ThreadRecord};
 use crate::shapes::{Status, Usage};
 use crate::speech::{self, Event};
@@ -112,6 +113,21 @@ impl Thread {
 
     pub(crate) fn id(&self) -> &str {
         &self.record.id
+    }
+
+    /// What has been used, and in which turn last. A response that ends with a tool counts as soon as it is there, though
+    /// its usage is told only after the tool.
+    pub(crate) fn usage_so_far(&self) -> Option<(&str, Usage)> {
+        let mut usage = self.usage;
+        let waiting = self.turn.as_ref().filter(|turn| !turn.parked.is_empty());
+        if let Some(turn) = waiting
+            && let Some(Act::Usage(tokens)) = turn.acts.front()
+        {
+            usage.total.add(*tokens);
+            usage.last = *tokens;
+            return Some((&turn.id, usage));
+        }
+        Some((self.usage_turn.as_deref()?, usage))
     }
 
     pub(crate) fn is_ephemeral(&self) -> bool {

@@ -27,13 +27,18 @@ pub(super) fn path(thread: &Thread) -> Option<&Path> {
     }
 }
 
-/// What the file of a loaded thread says.
+/// What the file of a loaded thread says, and what runs now, which the file takes for cut.
 pub(super) fn stored(thread: &Thread) -> Option<Stored> {
     let mut stored = read_thread(path(thread)?)?;
     if let (Some(turn), Some(last)) = (&thread.turn, stored.turns.last_mut())
         && last.id == turn.id
     {
         last.status = TurnStatus::InProgress;
+        for item in &mut last.items {
+            if let Some(parked) = turn.parked.iter().find(|parked| parked.item.id() == item.id()) {
+                *item = parked.item.clone();
+            }
+        }
     }
     Some(stored)
 }

@@ -220,7 +220,7 @@ pub(super) fn resume(
     };
     let mut opened = Opened::of(thread, stage).with_resumed(resumed);
     if !params.exclude_turns {
-        opened.thread.turns = with_running(turns, thread);
+        opened.thread.turns = turns;
     }
     stage.answer(call, &opened);
     replay_usage(thread, call.connection, stage, now);
@@ -237,16 +237,6 @@ pub(super) fn resume(
     Ok(())
 }
 
-/// The history with the turn that runs now, which its file does not call ended.
-fn with_running(mut turns: Vec<TurnShape>, thread: &Thread) -> Vec<TurnShape> {
-    if let (Some(turn), Some(last)) = (&thread.turn, turns.last_mut())
-        && last.id == turn.id
-    {
-        last.status = crate::shapes::TurnStatus::InProgress;
-    }
-    turns
-}
-
 fn replay_usage(thread: &Thread, to: ConnectionId, stage: &mut Stage, now: Now) {
     #[derive(serde::Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -255,11 +245,11 @@ fn replay_usage(thread: &Thread, to: ConnectionId, stage: &mut Stage, now: Now) 
         turn_id: &'a str,
         token_usage: &'a Usage,
     }
-    if let Some(turn_id) = &thread.usage_turn {
+    if let Some((turn_id, usage)) = thread.usage_so_far() {
         let params = Replay {
             thread_id: thread.id(),
             turn_id,
-            token_usage: &thread.usage,
+            token_usage: &usage,
         };
         stage.tell(&[to], "thread/tokenUsage/updated", &params, now);
     }
