@@ -35,7 +35,11 @@ pub(super) fn stored(thread: &Thread) -> Option<Stored> {
     {
         last.status = TurnStatus::InProgress;
         for item in &mut last.items {
-            if let Some(parked) = turn.parked.iter().find(|parked| parked.item.id() == item.id()) {
+            if let Some(parked) = turn
+                .parked
+                .iter()
+                .find(|parked| parked.item.id() == item.id())
+            {
                 *item = parked.item.clone();
             }
         }
