@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::clock::Now;
 use crate::deeds;
 use crate::incoming::Outcome;
 use crate::items::{Body, Item, ItemStatus};
@@ -73,13 +72,7 @@ pub(crate) fn of_patch(thread: &Thread, path: &str) -> Verdict {
 }
 
 /// Takes the first answer to a request and plays on. A later one, or one to no request, is ignored.
-pub(crate) fn answered(
-    thread: &mut Thread,
-    request: u64,
-    outcome: &Outcome,
-    stage: &mut Stage,
-    now: Now,
-) {
+pub(crate) fn answered(thread: &mut Thread, request: u64, outcome: &Outcome, stage: &mut Stage) {
     let Some(mut turn) = thread.turn.take() else {
         return;
     };
@@ -93,22 +86,22 @@ pub(crate) fn answered(
     };
     let Parked { item, .. } = turn.parked.remove(at);
     let cancelled = if matches!(item.body, Body::DynamicToolCall(_)) {
-        tool_answered(thread, &turn.id, item, outcome, stage, now);
+        tool_answered(thread, &turn.id, item, outcome, stage);
         false
     } else {
         let decision = match stage.dialect {
             Dialect::V1 => v1::decision(outcome),
             Dialect::V2 => v2::decision(outcome),
         };
-        thread.say(&Event::Resolved { request }, stage, now);
-        decided(thread, &mut turn, item, &decision, stage, now);
+        thread.say(Event::Resolved { request }, stage);
+        decided(thread, &mut turn, item, &decision, stage);
         decision == Decision::Cancel
     };
     thread.turn = Some(turn);
     if cancelled {
-        turn::abort(thread, stage, now);
+        turn::abort(thread, stage);
     } else {
-        turn::advance(thread, stage, now);
+        turn::advance(thread, stage);
     }
 }
 
@@ -118,18 +111,17 @@ fn decided(
     item: Item,
     decision: &Decision,
     stage: &mut Stage,
-    now: Now,
 ) {
     let is_command = matches!(item.body, Body::CommandExecution(_));
     remember(thread, &item, decision);
     match decision {
         Decision::Decline | Decision::Cancel if is_command => {
             let item = with_status(item, ItemStatus::Declined);
-            perform::complete(thread, &turn.id, item, stage, now);
-            thread.set_status(Status::ACTIVE, stage, now);
+            perform::complete(thread, &turn.id, item, stage);
+            thread.set_status(Status::ACTIVE, stage);
             return;
         }
-        _ => thread.set_status(Status::ACTIVE, stage, now),
+        _ => thread.set_status(Status::ACTIVE, stage),
     }
     match decision {
         // The real worker leaves a cancelled patch without an end.
@@ -139,20 +131,18 @@ fn decided(
             &turn.id,
             with_status(item, ItemStatus::Declined),
             stage,
-            now,
         )),
         Decision::Invalid => drop(perform::complete(
             thread,
             &turn.id,
             with_status(item, ItemStatus::Failed),
             stage,
-            now,
         )),
         Decision::Accept | Decision::AcceptForSession | Decision::AcceptPrefix(_) if is_command => {
-            deeds::allowed_command(thread, turn, item, stage, now);
+            deeds::allowed_command(thread, turn, item, stage);
         }
         Decision::Accept | Decision::AcceptForSession | Decision::AcceptPrefix(_) => {
-            deeds::allowed_patch(thread, turn, item, stage, now);
+            deeds::allowed_patch(thread, turn, item, stage);
         }
     }
 }
@@ -188,7 +178,6 @@ fn tool_answered(
     mut item: Item,
     outcome: &Outcome,
     stage: &mut Stage,
-    now: Now,
 ) {
     let Body::DynamicToolCall(call) = &mut item.body else {
         return;
@@ -209,8 +198,8 @@ fn tool_answered(
     };
     call.content_items = Some(content);
     call.success = Some(success);
-    call.duration_ms = Some(now.unix_ms.saturating_sub(item.started_at_ms));
-    perform::complete(thread, turn, item, stage, now);
+    call.duration_ms = Some(stage.now.unix_ms.saturating_sub(item.started_at_ms));
+    perform::complete(thread, turn, item, stage);
 }
 
 fn said(text: &str) -> Vec<Value> {

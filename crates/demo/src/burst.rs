@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 
-use crate::clock::Now;
 use crate::items::{Body, Item};
 use crate::options::Dialect;
 use crate::perform;
@@ -18,24 +17,18 @@ const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_LINES: usize = 256;
 
 /// Says the next deltas of the open message, until a slice is full.
-pub(crate) fn slice(
-    thread: &Thread,
-    turn: &mut Turn,
-    source: &mut Source,
-    stage: &mut Stage,
-    now: Now,
-) {
+pub(crate) fn slice(thread: &Thread, turn: &mut Turn, source: &mut Source, stage: &mut Stage) {
     match stage.dialect {
-        Dialect::V2 => framed(thread, turn, source, stage, now),
+        Dialect::V2 => framed(thread, turn, source, stage),
         Dialect::V1 => {
             for delta in std::iter::from_fn(|| source.next()).take(SLICE_LINES) {
-                perform::say_delta(thread, turn, &delta, stage, now);
+                perform::say_delta(thread, turn, &delta, stage);
             }
         }
     }
 }
 
-fn framed(thread: &Thread, turn: &mut Turn, source: &mut Source, stage: &mut Stage, now: Now) {
+fn framed(thread: &Thread, turn: &mut Turn, source: &mut Source, stage: &mut Stage) {
     let Some(Item {
         body: Body::AgentMessage { id, text, .. },
         ..
@@ -43,7 +36,7 @@ fn framed(thread: &Thread, turn: &mut Turn, source: &mut Source, stage: &mut Sta
     else {
         return;
     };
-    let frame = v2::DeltaFrame::new(thread.id(), &turn.id, id, now);
+    let frame = v2::DeltaFrame::new(thread.id(), &turn.id, id, stage.now);
     let mut lines = Vec::with_capacity(SLICE_BYTES + 1024);
     while lines.len() < SLICE_BYTES && !source.is_done() {
         let said = text.len();

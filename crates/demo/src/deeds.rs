@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::approval::{self, Verdict};
-use crate::clock::Now;
 use crate::items::{
     Body, ChangeKind, Command, CommandAction, CommandSource, FileChange, Item, ItemStatus, ToolCall,
 };
@@ -14,64 +13,48 @@ use crate::perform::complete;
 use crate::play::{Act, Patch, Shell, ToolUse};
 use crate::record::Record;
 use crate::shapes::Status;
-use crate::speech::{self, Asked, Event};
+use crate::speech::{self, Asked, Happening, Stream};
 use crate::stage::Stage;
 use crate::thread::Thread;
 use crate::turn::{Parked, Turn};
 
-pub(crate) fn begin_command(
-    thread: &mut Thread,
-    turn: &mut Turn,
-    shell: Shell,
-    stage: &mut Stage,
-    now: Now,
-) {
+/// A command that may run runs; one that needs approval asks first; one that must not is never seen.
+pub(crate) fn begin_command(thread: &mut Thread, turn: &mut Turn, shell: Shell, stage: &mut Stage) {
     let verdict = approval::of_command(thread, &shell);
     if verdict == Verdict::Refuse {
         return;
     }
     let reason = shell.escalated.then_some("mock wants to run this");
-    let item = Item::started(
-        Body::CommandExecution(Command {
-            id: shell.id,
-            plugin_id: (),
-            script_path: (),
-            command: made_up::login_shell(&shell.command),
-            cwd: thread.settings.cwd.clone(),
-            process_id: None,
-            source: CommandSource::Agent,
-            status: ItemStatus::InProgress,
-            command_actions: [CommandAction::Unknown {
-                command: shell.command,
-            }],
-            aggregated_output: None,
-            exit_code: None,
-            duration_ms: None,
-        }),
-        now.unix_ms,
-    );
+    let item = proposed(shell, thread, stage);
     if verdict == Verdict::Ask {
-        thread.set_status(Status::WAITING, stage, now);
-        thread.say(
-            &Event::ItemStarted {
-                turn: &turn.id,
-                item: &item,
-            },
-            stage,
-            now,
-        );
+        thread.set_status(Status::WAITING, stage);
+        thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
         return park(thread, turn, item, reason, stage);
     }
     let item = running(item, stage);
-    thread.say(
-        &Event::ItemStarted {
-            turn: &turn.id,
-            item: &item,
-        },
-        stage,
-        now,
-    );
-    run_command(thread, turn, item, Asked::No, stage, now);
+    thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
+    run_command(thread, turn, item, Asked::No, stage);
+}
+
+/// The command as it looks before it runs.
+fn proposed(shell: Shell, thread: &Thread, stage: &Stage) -> Item {
+    let command = Command {
+        id: shell.id,
+        plugin_id: (),
+        script_path: (),
+        command: made_up::login_shell(&shell.command),
+        cwd: thread.settings.cwd.clone(),
+        process_id: None,
+        source: CommandSource::Agent,
+        status: ItemStatus::InProgress,
+        command_actions: [CommandAction::Unknown {
+            command: shell.command,
+        }],
+        aggregated_output: None,
+        exit_code: None,
+        duration_ms: None,
+    };
+    Item::started(Body::CommandExecution(command), stage.now.unix_ms)
 }
 
 /// The command as it looks once it runs.
@@ -84,35 +67,14 @@ fn running(mut item: Item, stage: &mut Stage) -> Item {
 }
 
 /// Goes on with a command that was allowed.
-pub(crate) fn allowed_command(
-    thread: &Thread,
-    turn: &mut Turn,
-    item: Item,
-    stage: &mut Stage,
-    now: Now,
-) {
+pub(crate) fn allowed_command(thread: &Thread, turn: &mut Turn, item: Item, stage: &mut Stage) {
     let item = running(item, stage);
-    run_command(thread, turn, item, Asked::Yes, stage, now);
+    run_command(thread, turn, item, Asked::Yes, stage);
 }
 
 /// A command takes the time that it says it sleeps.
-fn run_command(
-    thread: &Thread,
-    turn: &mut Turn,
-    item: Item,
-    asked: Asked,
-    stage: &mut Stage,
-    now: Now,
-) {
-    thread.say(
-        &Event::Running {
-            turn: &turn.id,
-            item: &item,
-            asked,
-        },
-        stage,
-        now,
-    );
+fn run_command(thread: &Thread, turn: &mut Turn, item: Item, asked: Asked, stage: &mut Stage) {
+    thread.say_in(&turn.id, Happening::Running(&item, asked), stage);
     let pause = match &item.body {
         Body::CommandExecution(command) => made_up::duration(command.asked()),
         _ => Duration::ZERO,
@@ -124,27 +86,21 @@ fn run_command(
 }
 
 /// Nothing is run: the output is made up and says so.
-pub(crate) fn finish_command(
-    thread: &mut Thread,
-    turn: &str,
-    mut item: Item,
-    stage: &mut Stage,
-    now: Now,
-) {
+pub(crate) fn finish_command(thread: &mut Thread, turn: &str, mut item: Item, stage: &mut Stage) {
     let Body::CommandExecution(command) = &mut item.body else {
         return;
     };
     let output = made_up::output(command.asked());
     let code = made_up::exit_code(command.asked());
     if let Some(output) = &output {
-        thread.say(
-            &Event::CommandOutput {
-                turn,
+        thread.say_in(
+            turn,
+            Happening::Delta {
                 item: &command.id,
-                delta: output,
+                of: Stream::CommandOutput,
+                text: output,
             },
             stage,
-            now,
         );
     }
     command.status = if code == 0 {
@@ -154,17 +110,11 @@ pub(crate) fn finish_command(
     };
     command.aggregated_output = output;
     command.exit_code = Some(code);
-    command.duration_ms = Some(now.unix_ms.saturating_sub(item.started_at_ms));
-    complete(thread, turn, item, stage, now);
+    command.duration_ms = Some(stage.now.unix_ms.saturating_sub(item.started_at_ms));
+    complete(thread, turn, item, stage);
 }
 
-pub(crate) fn begin_patch(
-    thread: &mut Thread,
-    turn: &mut Turn,
-    patch: Patch,
-    stage: &mut Stage,
-    now: Now,
-) {
+pub(crate) fn begin_patch(thread: &mut Thread, turn: &mut Turn, patch: Patch, stage: &mut Stage) {
     let path = made_up::absolute(&thread.settings.cwd, &patch.path);
     let verdict = approval::of_patch(thread, &path);
     if verdict == Verdict::Refuse {
@@ -180,54 +130,25 @@ pub(crate) fn begin_patch(
         changes: vec![change],
         status: ItemStatus::InProgress,
     };
-    let item = Item::started(body, now.unix_ms);
-    thread.say(
-        &Event::ItemStarted {
-            turn: &turn.id,
-            item: &item,
-        },
-        stage,
-        now,
-    );
+    let item = Item::started(body, stage.now.unix_ms);
+    thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
     if verdict == Verdict::Ask {
-        thread.set_status(Status::WAITING, stage, now);
+        thread.set_status(Status::WAITING, stage);
         park(thread, turn, item, None, stage);
     } else {
-        thread.say(
-            &Event::Running {
-                turn: &turn.id,
-                item: &item,
-                asked: Asked::No,
-            },
-            stage,
-            now,
-        );
-        apply_patch(thread, turn, item, stage, now);
+        thread.say_in(&turn.id, Happening::Running(&item, Asked::No), stage);
+        apply_patch(thread, turn, item, stage);
     }
 }
 
 /// Goes on with a patch that was allowed.
-pub(crate) fn allowed_patch(
-    thread: &mut Thread,
-    turn: &mut Turn,
-    item: Item,
-    stage: &mut Stage,
-    now: Now,
-) {
-    thread.say(
-        &Event::Running {
-            turn: &turn.id,
-            item: &item,
-            asked: Asked::Yes,
-        },
-        stage,
-        now,
-    );
-    apply_patch(thread, turn, item, stage, now);
+pub(crate) fn allowed_patch(thread: &mut Thread, turn: &mut Turn, item: Item, stage: &mut Stage) {
+    thread.say_in(&turn.id, Happening::Running(&item, Asked::Yes), stage);
+    apply_patch(thread, turn, item, stage);
 }
 
 /// Nothing is written.
-fn apply_patch(thread: &mut Thread, turn: &mut Turn, mut item: Item, stage: &mut Stage, now: Now) {
+fn apply_patch(thread: &mut Thread, turn: &mut Turn, mut item: Item, stage: &mut Stage) {
     let Body::FileChange {
         changes, status, ..
     } = &mut item.body
@@ -237,15 +158,8 @@ fn apply_patch(thread: &mut Thread, turn: &mut Turn, mut item: Item, stage: &mut
     *status = ItemStatus::Completed;
     let diff = turn.diff.take().unwrap_or_default()
         + &made_up::unified_diff(&thread.settings.cwd, &changes[0]);
-    complete(thread, &turn.id, item, stage, now);
-    thread.say(
-        &Event::Diff {
-            turn: &turn.id,
-            diff: &diff,
-        },
-        stage,
-        now,
-    );
+    complete(thread, &turn.id, item, stage);
+    thread.say_in(&turn.id, Happening::Diff(&diff), stage);
     turn.diff = Some(diff);
 }
 
@@ -255,7 +169,6 @@ pub(crate) fn begin_tool_call(
     turn: &mut Turn,
     call: ToolUse,
     stage: &mut Stage,
-    now: Now,
 ) {
     let (namespace, tool) = match call.name.split_once('.') {
         Some((namespace, name)) => (Some(namespace.to_owned()), name.to_owned()),
@@ -281,7 +194,7 @@ pub(crate) fn begin_tool_call(
             success: None,
             duration_ms: None,
         }),
-        now.unix_ms,
+        stage.now.unix_ms,
     );
     thread.keep(
         &Record::Item {
@@ -290,14 +203,7 @@ pub(crate) fn begin_tool_call(
         },
         stage,
     );
-    thread.say(
-        &Event::ItemStarted {
-            turn: &turn.id,
-            item: &item,
-        },
-        stage,
-        now,
-    );
+    thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
     park(thread, turn, item, None, stage);
 }
 

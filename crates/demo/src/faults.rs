@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use crate::clock::Now;
 use crate::items::{Body, Item};
 use crate::lines::Refusal;
 use crate::options::Dialect;
@@ -13,16 +12,16 @@ use crate::thread::Thread;
 use crate::turn::Turn;
 use crate::{v1, v2};
 
-pub(crate) fn commit(thread: &Thread, turn: &mut Turn, fault: Fault, stage: &mut Stage, now: Now) {
+pub(crate) fn commit(thread: &Thread, turn: &mut Turn, fault: Fault, stage: &mut Stage) {
     match fault {
-        Fault::HalfLine { rest } => half_line(thread, turn, rest, stage, now),
+        Fault::HalfLine { rest } => half_line(thread, turn, rest, stage),
         Fault::Garbage => raw(thread, b"}{ this is not JSON \x07\n", stage),
         Fault::InvalidUtf8 => raw(
             thread,
             b"{\"method\":\"warning\",\"params\":{\"message\":\"\xff\xfe\xc3\x28\"}}\n",
             stage,
         ),
-        Fault::LongLine { bytes } => long_line(thread, turn, bytes, stage, now),
+        Fault::LongLine { bytes } => long_line(thread, turn, bytes, stage),
         Fault::DeepJson { depth } => {
             let line = format!(
                 "{{\"method\":\"warning\",\"params\":{}{}}}\n",
@@ -48,7 +47,7 @@ fn raw(thread: &Thread, bytes: &[u8], stage: &mut Stage) {
 }
 
 /// A whole delta, sent in two pieces or only by half.
-fn half_line(thread: &Thread, turn: &mut Turn, rest: Rest, stage: &mut Stage, now: Now) {
+fn half_line(thread: &Thread, turn: &mut Turn, rest: Rest, stage: &mut Stage) {
     const DELTA: &str = "in two pieces; ";
     let Some(Item {
         body: Body::AgentMessage { id, text, .. },
@@ -57,7 +56,7 @@ fn half_line(thread: &Thread, turn: &mut Turn, rest: Rest, stage: &mut Stage, no
     else {
         return;
     };
-    let (head, tail) = delta_halves(thread, &turn.id, id, stage, now);
+    let (head, tail) = delta_halves(thread, &turn.id, id, stage);
     text.push_str(DELTA);
     let second = [DELTA.as_bytes(), &tail].concat();
     raw(thread, &head, stage);
@@ -68,7 +67,7 @@ fn half_line(thread: &Thread, turn: &mut Turn, rest: Rest, stage: &mut Stage, no
 }
 
 /// A delta whose line has so many bytes. Its text is left out of the item, which would have to be held.
-fn long_line(thread: &Thread, turn: &Turn, bytes: u64, stage: &mut Stage, now: Now) {
+fn long_line(thread: &Thread, turn: &Turn, bytes: u64, stage: &mut Stage) {
     let Some(Item {
         body: Body::AgentMessage { id, .. },
         ..
@@ -76,7 +75,7 @@ fn long_line(thread: &Thread, turn: &Turn, bytes: u64, stage: &mut Stage, now: N
     else {
         return;
     };
-    let (head, tail) = delta_halves(thread, &turn.id, id, stage, now);
+    let (head, tail) = delta_halves(thread, &turn.id, id, stage);
     let filler_bytes = bytes.saturating_sub(u64::try_from(head.len() + tail.len()).unwrap_or(0));
     for connection in thread.subscribers.clone() {
         stage.outputs.push(Output::LongLine {
@@ -89,15 +88,9 @@ fn long_line(thread: &Thread, turn: &Turn, bytes: u64, stage: &mut Stage, now: N
 }
 
 /// The line of a delta, before and after its text.
-fn delta_halves(
-    thread: &Thread,
-    turn: &str,
-    item: &str,
-    stage: &Stage,
-    now: Now,
-) -> (Vec<u8>, Vec<u8>) {
+fn delta_halves(thread: &Thread, turn: &str, item: &str, stage: &Stage) -> (Vec<u8>, Vec<u8>) {
     match stage.dialect {
-        Dialect::V2 => v2::DeltaFrame::new(thread.id(), turn, item, now).halves(),
+        Dialect::V2 => v2::DeltaFrame::new(thread.id(), turn, item, stage.now).halves(),
         Dialect::V1 => v1::DeltaFrame::halves(thread, turn),
     }
 }

@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use crate::burst;
-use crate::clock::Now;
 use crate::deeds;
 use crate::faults;
 use crate::items::{Body, Item};
 use crate::play::{Act, Source};
 use crate::record::Record;
-use crate::speech::Event;
+use crate::speech::{Event, Happening, Stream};
 use crate::stage::Stage;
 use crate::thread::Thread;
 use crate::turn::{self, End, Turn};
@@ -23,124 +22,43 @@ pub(crate) enum Flow {
     End(End),
 }
 
-pub(crate) fn perform(
-    thread: &mut Thread,
-    turn: &mut Turn,
-    act: Act,
-    stage: &mut Stage,
-    now: Now,
-) -> Flow {
+pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mut Stage) -> Flow {
     match act {
-        Act::Pause(pause) => return Flow::Due(now.instant + pause),
+        Act::Pause(pause) => return Flow::Due(stage.now.instant + pause),
         Act::Open(body) => {
-            let item = Item::started(body, now.unix_ms);
-            thread.say(
-                &Event::ItemStarted {
-                    turn: &turn.id,
-                    item: &item,
-                },
-                stage,
-                now,
-            );
+            let item = Item::started(body, stage.now.unix_ms);
+            thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
             turn.open = Some(item);
         }
-        Act::Stream { source, pause } => return stream(thread, turn, source, pause, stage, now),
-        Act::SummaryPart { index } => {
-            if let Some(Item {
-                body: Body::Reasoning { id, summary, .. },
-                ..
-            }) = &mut turn.open
-            {
-                summary.push(String::new());
-                thread.say(
-                    &Event::SummaryPart {
-                        turn: &turn.id,
-                        item: id,
-                        index,
-                    },
-                    stage,
-                    now,
-                );
-            }
-        }
-        Act::SummaryText { index, text } => {
-            if let Some(Item {
-                body: Body::Reasoning { id, summary, .. },
-                ..
-            }) = &mut turn.open
-            {
-                summary[index].push_str(&text);
-                thread.say(
-                    &Event::SummaryDelta {
-                        turn: &turn.id,
-                        item: id,
-                        index,
-                        delta: &text,
-                    },
-                    stage,
-                    now,
-                );
-            }
-        }
-        Act::ReasoningText(text) => {
-            if let Some(Item {
-                body: Body::Reasoning { id, content, .. },
-                ..
-            }) = &mut turn.open
-            {
-                if content.is_empty() {
-                    content.push(String::new());
-                }
-                content[0].push_str(&text);
-                thread.say(
-                    &Event::ReasoningDelta {
-                        turn: &turn.id,
-                        item: id,
-                        delta: &text,
-                    },
-                    stage,
-                    now,
-                );
-            }
+        Act::Stream { source, pause } => return stream(thread, turn, source, pause, stage),
+        Act::SummaryPart { .. } | Act::SummaryText { .. } | Act::ReasoningText(_) => {
+            reason(thread, turn, act, stage);
         }
         Act::Close => {
             if let Some(item) = turn.open.take() {
-                let item = complete(thread, &turn.id, item, stage, now);
+                let item = complete(thread, &turn.id, item, stage);
                 if matches!(item.body, Body::AgentMessage { .. }) {
                     turn.last_message = Some(item);
                 }
             }
         }
-        Act::Usage(tokens) => turn::count(thread, turn, tokens, stage, now),
-        Act::RateLimits => thread.say(&Event::RateLimits, stage, now),
-        Act::Plan(steps) => thread.say(
-            &Event::Plan {
-                turn: &turn.id,
-                steps: &steps,
-            },
-            stage,
-            now,
-        ),
-        Act::Shell(shell) => deeds::begin_command(thread, turn, shell, stage, now),
-        Act::Finish(item) => deeds::finish_command(thread, &turn.id, item, stage, now),
-        Act::Patch(patch) => deeds::begin_patch(thread, turn, patch, stage, now),
-        Act::Tools(calls) => calls
-            .into_iter()
-            .for_each(|call| deeds::begin_tool_call(thread, turn, call, stage, now)),
-        Act::Retry(error) => thread.say(
-            &Event::Error {
-                turn: &turn.id,
-                error: &error,
-                will_retry: true,
-            },
-            stage,
-            now,
-        ),
+        Act::Usage(tokens) => turn::count(thread, turn, tokens, stage),
+        Act::RateLimits => thread.say(Event::RateLimits, stage),
+        Act::Plan(steps) => thread.say_in(&turn.id, Happening::Plan(&steps), stage),
+        Act::Shell(shell) => deeds::begin_command(thread, turn, shell, stage),
+        Act::Finish(item) => deeds::finish_command(thread, &turn.id, item, stage),
+        Act::Patch(patch) => deeds::begin_patch(thread, turn, patch, stage),
+        Act::Tools(calls) => {
+            for call in calls {
+                deeds::begin_tool_call(thread, turn, call, stage);
+            }
+        }
+        Act::Retry(error) => thread.say_in(&turn.id, Happening::Retry(&error), stage),
         Act::Fail(error) => return Flow::End(End::Failed(error)),
         Act::Overflow => thread.is_full = true,
         Act::Hang => return Flow::Never,
         Act::Fault(fault) => {
-            faults::commit(thread, turn, fault, stage, now);
+            faults::commit(thread, turn, fault, stage);
             // What dies does not end its turn first.
             if fault.ending().is_some() {
                 return Flow::Never;
@@ -151,25 +69,21 @@ pub(crate) fn perform(
 }
 
 /// Completes an item, keeps it and says so.
-pub(crate) fn complete(
-    thread: &mut Thread,
-    turn: &str,
-    item: Item,
-    stage: &mut Stage,
-    now: Now,
-) -> Item {
+pub(crate) fn complete(thread: &mut Thread, turn: &str, item: Item, stage: &mut Stage) -> Item {
+    let completed_at_ms = Some(stage.now.unix_ms);
     let item = Item {
-        completed_at_ms: Some(now.unix_ms),
+        completed_at_ms,
         ..item
     };
+    let turn_id = turn.to_owned();
     thread.keep(
         &Record::Item {
-            turn_id: turn.to_owned(),
+            turn_id,
             item: item.clone(),
         },
         stage,
     );
-    thread.say(&Event::ItemCompleted { turn, item: &item }, stage, now);
+    thread.say_in(turn, Happening::ItemCompleted(&item), stage);
     item
 }
 
@@ -180,46 +94,61 @@ fn stream(
     mut source: Source,
     pause: Duration,
     stage: &mut Stage,
-    now: Now,
 ) -> Flow {
     if pause.is_zero() {
-        burst::slice(thread, turn, &mut source, stage, now);
+        burst::slice(thread, turn, &mut source, stage);
     } else if let Some(delta) = source.next() {
-        say_delta(thread, turn, &delta, stage, now);
+        say_delta(thread, turn, &delta, stage);
     }
-    if !source.is_done() {
+    let is_done = source.is_done();
+    if !is_done {
         turn.acts.push_front(Act::Stream { source, pause });
-        return Flow::Due(now.instant + pause);
     }
-    if pause.is_zero() {
+    if is_done && pause.is_zero() {
         Flow::On
     } else {
-        Flow::Due(now.instant + pause)
+        Flow::Due(stage.now.instant + pause)
     }
 }
 
 /// A delta of the open message.
-pub(crate) fn say_delta(
-    thread: &Thread,
-    turn: &mut Turn,
-    delta: &str,
-    stage: &mut Stage,
-    now: Now,
-) {
-    if let Some(Item {
-        body: Body::AgentMessage { id, text, .. },
-        ..
-    }) = &mut turn.open
-    {
-        text.push_str(delta);
-        thread.say(
-            &Event::MessageDelta {
-                turn: &turn.id,
-                item: id,
-                delta,
-            },
-            stage,
-            now,
-        );
-    }
+pub(crate) fn say_delta(thread: &Thread, turn: &mut Turn, delta: &str, stage: &mut Stage) {
+    let Some(item) = &mut turn.open else { return };
+    let Body::AgentMessage { id, text, .. } = &mut item.body else {
+        return;
+    };
+    text.push_str(delta);
+    let (of, text) = (Stream::Message, delta);
+    thread.say_in(&turn.id, Happening::Delta { item: id, of, text }, stage);
+}
+
+/// A piece of the open reasoning.
+fn reason(thread: &Thread, turn: &mut Turn, act: Act, stage: &mut Stage) {
+    let Some(item) = &mut turn.open else { return };
+    let Body::Reasoning {
+        id,
+        summary,
+        content,
+    } = &mut item.body
+    else {
+        return;
+    };
+    let (of, text) = match act {
+        Act::SummaryPart { index } => {
+            summary.push(String::new());
+            return thread.say_in(&turn.id, Happening::SummaryPart { item: id, index }, stage);
+        }
+        Act::SummaryText { index, text } => {
+            summary[index].push_str(&text);
+            (Stream::Summary { index }, text)
+        }
+        Act::ReasoningText(text) => {
+            content.resize_with(1, String::new);
+            content[0].push_str(&text);
+            (Stream::Reasoning, text)
+        }
+        _ => return,
+    };
+    let text = &text;
+    thread.say_in(&turn.id, Happening::Delta { item: id, of, text }, stage);
 }

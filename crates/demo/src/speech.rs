@@ -1,6 +1,5 @@
 //! What a thread has to say, before a dialect puts it into words.
 
-use crate::clock::Now;
 use crate::items::Item;
 use crate::options::Dialect;
 use crate::play::PlanStep;
@@ -9,8 +8,8 @@ use crate::stage::Stage;
 use crate::thread::Thread;
 use crate::{v1, v2};
 
-/// Something that happens in a thread. Everything but the first three belongs to its turn.
-#[derive(Debug)]
+/// Something that happens to a thread.
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Event<'a> {
     Status(Status),
     Warning(&'a str),
@@ -18,66 +17,44 @@ pub(crate) enum Event<'a> {
     Resolved {
         request: u64,
     },
-    TurnStarted(&'a TurnShape),
-    ItemStarted {
-        turn: &'a str,
-        item: &'a Item,
-    },
-    ItemCompleted {
-        turn: &'a str,
-        item: &'a Item,
-    },
-    MessageDelta {
-        turn: &'a str,
-        item: &'a str,
-        delta: &'a str,
-    },
-    SummaryPart {
-        turn: &'a str,
-        item: &'a str,
-        index: usize,
-    },
-    SummaryDelta {
-        turn: &'a str,
-        item: &'a str,
-        index: usize,
-        delta: &'a str,
-    },
-    ReasoningDelta {
-        turn: &'a str,
-        item: &'a str,
-        delta: &'a str,
-    },
-    /// A command runs, or a patch is applied.
-    Running {
-        turn: &'a str,
-        item: &'a Item,
-        asked: Asked,
-    },
-    CommandOutput {
-        turn: &'a str,
-        item: &'a str,
-        delta: &'a str,
-    },
-    Usage {
-        turn: &'a str,
-    },
     RateLimits,
-    Plan {
-        turn: &'a str,
-        steps: &'a [PlanStep],
-    },
-    Diff {
-        turn: &'a str,
-        diff: &'a str,
-    },
-    Error {
-        turn: &'a str,
-        error: &'a TurnError,
-        will_retry: bool,
-    },
     Unread,
+    TurnStarted(&'a TurnShape),
     TurnEnded(&'a TurnShape),
+}
+
+/// Something that happens in a turn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Happening<'a> {
+    ItemStarted(&'a Item),
+    ItemCompleted(&'a Item),
+    /// A command runs, or a patch is applied.
+    Running(&'a Item, Asked),
+    SummaryPart {
+        item: &'a str,
+        index: usize,
+    },
+    /// A piece of text of an item.
+    Delta {
+        item: &'a str,
+        of: Stream,
+        text: &'a str,
+    },
+    Usage,
+    Plan(&'a [PlanStep]),
+    Diff(&'a str),
+    /// The provider failed and is asked again.
+    Retry(&'a TurnError),
+    Failed(&'a TurnError),
+}
+
+/// What a piece of text belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Message,
+    Summary { index: usize },
+    Reasoning,
+    CommandOutput,
 }
 
 /// Whether a person allowed it.
@@ -88,10 +65,18 @@ pub(crate) enum Asked {
 }
 
 /// Says it in the dialect of the worker.
-pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage, now: Now) {
+pub(crate) fn say(thread: &Thread, event: Event<'_>, stage: &mut Stage) {
     match stage.dialect {
         Dialect::V1 => v1::say(thread, event, stage),
-        Dialect::V2 => v2::say(thread, event, stage, now),
+        Dialect::V2 => v2::say(thread, event, stage),
+    }
+}
+
+/// The same for what happens in a turn.
+pub(crate) fn say_in(thread: &Thread, turn: &str, what: Happening<'_>, stage: &mut Stage) {
+    match stage.dialect {
+        Dialect::V1 => v1::say_in(thread, turn, what, stage),
+        Dialect::V2 => v2::say_in(thread, turn, what, stage),
     }
 }
 

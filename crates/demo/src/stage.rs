@@ -19,6 +19,8 @@ use crate::script::Script;
 /// The shared part of a worker.
 #[derive(Debug)]
 pub(crate) struct Stage {
+    /// The present, as the worker was last told.
+    pub(crate) now: Now,
     pub(crate) dialect: Dialect,
     pub(crate) home: Home,
     pub(crate) ids: Ids,
@@ -65,9 +67,11 @@ pub(crate) enum Need {
 }
 
 impl Stage {
-    pub(crate) fn new(dialect: Dialect, home: Home, script: Script, ids: Ids) -> Self {
+    pub(crate) fn new(dialect: Dialect, home: Home, script: Script, now: Now) -> Self {
+        let ids = script.seed.map_or_else(|| Ids::fresh(now), Ids::seeded);
         let config = Config::read(home.path());
         Self {
+            now,
             dialect,
             home,
             ids,
@@ -101,14 +105,8 @@ impl Stage {
     }
 
     /// Tells some connections, except those that opted out.
-    pub(crate) fn tell(
-        &mut self,
-        who: &[ConnectionId],
-        method: &str,
-        params: &impl Serialize,
-        now: Now,
-    ) {
-        self.tell_those(who, Need::Nothing, method, params, now);
+    pub(crate) fn tell(&mut self, who: &[ConnectionId], method: &str, params: &impl Serialize) {
+        self.tell_those(who, Need::Nothing, method, params);
     }
 
     pub(crate) fn tell_those(
@@ -117,19 +115,18 @@ impl Stage {
         need: Need,
         method: &str,
         params: &impl Serialize,
-        now: Now,
     ) {
         let listening = self.listening(who, need, method);
         if !listening.is_empty() {
             self.outputs
-                .send_all(&listening, lines::notification(method, params, now));
+                .send_all(&listening, lines::notification(method, params, self.now));
         }
     }
 
     /// Tells every initialised connection.
-    pub(crate) fn tell_all(&mut self, method: &str, params: &impl Serialize, now: Now) {
+    pub(crate) fn tell_all(&mut self, method: &str, params: &impl Serialize) {
         let everyone: Vec<ConnectionId> = self.connections.keys().copied().collect();
-        self.tell(&everyone, method, params, now);
+        self.tell(&everyone, method, params);
     }
 
     /// Those who hear a notification of this method.

@@ -1,12 +1,11 @@
 //! One loaded thread: what is known of it, who listens, and the file that keeps it.
 
-use crate::clock::Now;
 use crate::home::{Home, ThreadFile, Unopened};
 use crate::outputs::ConnectionId;
 use crate::play::Act;
 use crate::record::{ReadState, Record, Settings, Stored, ThreadRecord};
 use crate::shapes::{Status, Usage};
-use crate::speech::{self, Event};
+use crate::speech::{self, Event, Happening};
 use crate::stage::{Call, Stage};
 use crate::turn::Turn;
 
@@ -148,13 +147,17 @@ impl Thread {
         self.subscribers.len() < before
     }
 
-    pub(crate) fn set_status(&mut self, status: Status, stage: &mut Stage, now: Now) {
+    pub(crate) fn set_status(&mut self, status: Status, stage: &mut Stage) {
         self.status = status;
-        self.say(&Event::Status(status), stage, now);
+        self.say(Event::Status(status), stage);
     }
 
-    pub(crate) fn say(&self, event: &Event<'_>, stage: &mut Stage, now: Now) {
-        speech::say(self, event, stage, now);
+    pub(crate) fn say(&self, event: Event<'_>, stage: &mut Stage) {
+        speech::say(self, event, stage);
+    }
+
+    pub(crate) fn say_in(&self, turn: &str, what: Happening<'_>, stage: &mut Stage) {
+        speech::say_in(self, turn, what, stage);
     }
 
     /// Appends to the thread's file, which the first record creates.

@@ -13,7 +13,7 @@ use crate::perform::{self, Flow};
 use crate::play::{Act, Scene, compose};
 use crate::record::Record;
 use crate::shapes::{ItemsView, Status, Tokens, TurnError, TurnShape, TurnStatus};
-use crate::speech::Event;
+use crate::speech::{Event, Happening};
 use crate::stage::{Call, Stage};
 use crate::thread::Thread;
 
@@ -36,6 +36,31 @@ pub(crate) struct Turn {
     pub(crate) last_message: Option<Item>,
     pub(crate) diff: Option<String>,
     output_schema: Option<Value>,
+}
+
+impl Turn {
+    /// The turn as its end shows it: with its last message, if it came to one.
+    fn ended(self, how: End, now: Now) -> TurnShape {
+        let (status, error) = match how {
+            End::Completed => (TurnStatus::Completed, None),
+            End::Interrupted => (TurnStatus::Interrupted, None),
+            End::Failed(error) => (TurnStatus::Failed, Some(error)),
+        };
+        let (items, items_view) = match self.last_message {
+            Some(message) if status == TurnStatus::Completed => (vec![message], ItemsView::Summary),
+            _ => (Vec::new(), ItemsView::NotLoaded),
+        };
+        TurnShape {
+            items,
+            items_view,
+            status,
+            error,
+            started_at: Some(self.started.unix_seconds()),
+            completed_at: Some(now.unix_seconds()),
+            duration_ms: Some(now.unix_ms.saturating_sub(self.started.unix_ms)),
+            ..TurnShape::new(&self.id)
+        }
+    }
 }
 
 /// A request that waits for its answer, and the item it is about.
@@ -69,11 +94,10 @@ pub(crate) fn begin(
     input: Input,
     output_schema: Option<Value>,
     stage: &mut Stage,
-    now: Now,
 ) {
     let mut turn = Turn {
         id: id.to_owned(),
-        started: now,
+        started: stage.now,
         acts: VecDeque::new(),
         due: None,
         open: None,
@@ -84,30 +108,30 @@ pub(crate) fn begin(
         output_schema,
     };
     let shape = TurnShape {
-        started_at: Some(now.unix_seconds()),
+        started_at: Some(stage.now.unix_seconds()),
         ..TurnShape::new(id)
     };
     thread.turns_begun += 1;
-    thread.recency_ms = now.unix_ms;
+    thread.recency_ms = stage.now.unix_ms;
     thread.keep(
         &Record::TurnStarted {
             turn: shape.clone(),
-            unix_ms: now.unix_ms,
+            unix_ms: stage.now.unix_ms,
         },
         stage,
     );
-    thread.set_status(Status::ACTIVE, stage, now);
-    thread.say(&Event::TurnStarted(&shape), stage, now);
+    thread.set_status(Status::ACTIVE, stage);
+    thread.say(Event::TurnStarted(&shape), stage);
     if thread.is_full {
-        compact(thread, &turn, stage, now);
+        compact(thread, &turn, stage);
     }
-    deliver(thread, &mut turn, input, stage, now);
+    deliver(thread, &mut turn, input, stage);
     thread.turn = Some(turn);
-    advance(thread, stage, now);
+    advance(thread, stage);
 }
 
 /// Says something to a running turn. What the model was saying is cut; a tool that is waited for is not.
-pub(crate) fn steer(thread: &mut Thread, input: Input, stage: &mut Stage, now: Now) {
+pub(crate) fn steer(thread: &mut Thread, input: Input, stage: &mut Stage) {
     let Some(turn) = &mut thread.turn else { return };
     let is_first = turn.steers.is_empty();
     turn.steers.push_back(input);
@@ -120,19 +144,19 @@ pub(crate) fn steer(thread: &mut Thread, input: Input, stage: &mut Stage, now: N
     } else if is_first {
         turn.acts.clear();
         turn.open = None;
-        turn.due = Some(now.instant + STEER_LATENCY);
-        thread.say(&Event::RateLimits, stage, now);
+        turn.due = Some(stage.now.instant + STEER_LATENCY);
+        thread.say(Event::RateLimits, stage);
     }
 }
 
 /// Interrupts a running turn, whose id has been checked.
-pub(crate) fn interrupt(thread: &mut Thread, call: Call, stage: &mut Stage, now: Now) {
+pub(crate) fn interrupt(thread: &mut Thread, call: Call, stage: &mut Stage) {
     thread.late_interrupts.push(call);
-    abort(thread, stage, now);
+    abort(thread, stage);
 }
 
 /// Ends a running turn before its time.
-pub(crate) fn abort(thread: &mut Thread, stage: &mut Stage, now: Now) {
+pub(crate) fn abort(thread: &mut Thread, stage: &mut Stage) {
     let Some(mut turn) = thread.turn.take() else {
         return;
     };
@@ -143,39 +167,39 @@ pub(crate) fn abort(thread: &mut Thread, stage: &mut Stage, now: Now) {
             call.status = ItemStatus::Failed;
             call.content_items = Some(Vec::new());
             call.success = Some(false);
-            call.duration_ms = Some(now.unix_ms.saturating_sub(item.started_at_ms));
+            call.duration_ms = Some(stage.now.unix_ms.saturating_sub(item.started_at_ms));
             let item = Item {
                 body: Body::DynamicToolCall(call),
                 ..item.clone()
             };
-            perform::complete(thread, &turn.id, item, stage, now);
+            perform::complete(thread, &turn.id, item, stage);
         }
     }
-    close_response(thread, &mut turn, stage, now);
-    end(thread, turn, End::Interrupted, stage, now);
+    close_response(thread, &mut turn, stage);
+    end(thread, turn, End::Interrupted, stage);
     for Parked { request, item, .. } in parked {
         stage.asked.remove(&request);
         if !matches!(item.body, Body::DynamicToolCall(_)) {
-            thread.say(&Event::Resolved { request }, stage, now);
+            thread.say(Event::Resolved { request }, stage);
         }
     }
 }
 
 /// A response that is cut is counted only if it had been complete, that is, if a tool was waited for.
-pub(crate) fn close_response(thread: &mut Thread, turn: &mut Turn, stage: &mut Stage, now: Now) {
+pub(crate) fn close_response(thread: &mut Thread, turn: &mut Turn, stage: &mut Stage) {
     let in_tool = turn
         .acts
         .iter()
         .position(|act| !matches!(act, Act::Pause(_) | Act::Finish(_)));
     turn.acts.drain(..in_tool.unwrap_or(turn.acts.len()));
     match turn.acts.pop_front() {
-        Some(Act::Usage(tokens)) => count(thread, turn, tokens, stage, now),
-        _ => thread.say(&Event::RateLimits, stage, now),
+        Some(Act::Usage(tokens)) => count(thread, turn, tokens, stage),
+        _ => thread.say(Event::RateLimits, stage),
     }
 }
 
 /// Plays on until something has to be waited for.
-pub(crate) fn advance(thread: &mut Thread, stage: &mut Stage, now: Now) {
+pub(crate) fn advance(thread: &mut Thread, stage: &mut Stage) {
     let Some(mut turn) = thread.turn.take() else {
         return;
     };
@@ -183,28 +207,28 @@ pub(crate) fn advance(thread: &mut Thread, stage: &mut Stage, now: Now) {
     while turn.parked.is_empty() {
         let Some(act) = turn.acts.pop_front() else {
             if turn.steers.is_empty() {
-                return end(thread, turn, End::Completed, stage, now);
+                return end(thread, turn, End::Completed, stage);
             }
             for input in std::mem::take(&mut turn.steers) {
-                deliver(thread, &mut turn, input, stage, now);
+                deliver(thread, &mut turn, input, stage);
             }
             continue;
         };
-        match perform::perform(thread, &mut turn, act, stage, now) {
+        match perform::perform(thread, &mut turn, act, stage) {
             Flow::On => {}
             Flow::Due(due) => {
                 turn.due = Some(due);
                 break;
             }
             Flow::Never => break,
-            Flow::End(how) => return end(thread, turn, how, stage, now),
+            Flow::End(how) => return end(thread, turn, how, stage),
         }
     }
     thread.turn = Some(turn);
 }
 
 /// Counts a response of the model.
-pub(crate) fn count(thread: &mut Thread, turn: &Turn, tokens: Tokens, stage: &mut Stage, now: Now) {
+pub(crate) fn count(thread: &mut Thread, turn: &Turn, tokens: Tokens, stage: &mut Stage) {
     thread.usage.total.add(tokens);
     thread.usage.last = tokens;
     thread.usage_turn = Some(turn.id.clone());
@@ -215,26 +239,19 @@ pub(crate) fn count(thread: &mut Thread, turn: &Turn, tokens: Tokens, stage: &mu
         },
         stage,
     );
-    say_usage(thread, turn, stage, now);
+    say_usage(thread, turn, stage);
 }
 
-fn say_usage(thread: &Thread, turn: &Turn, stage: &mut Stage, now: Now) {
-    thread.say(&Event::Usage { turn: &turn.id }, stage, now);
-    thread.say(&Event::RateLimits, stage, now);
+fn say_usage(thread: &Thread, turn: &Turn, stage: &mut Stage) {
+    thread.say_in(&turn.id, Happening::Usage, stage);
+    thread.say(Event::RateLimits, stage);
     if let Some(diff) = &turn.diff {
-        thread.say(
-            &Event::Diff {
-                turn: &turn.id,
-                diff,
-            },
-            stage,
-            now,
-        );
+        thread.say_in(&turn.id, Happening::Diff(diff), stage);
     }
 }
 
 /// Makes what a person said an item, and chooses what is played for it.
-fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage, now: Now) {
+fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage) {
     if !input.content.is_empty() {
         thread.last_said = text_of(&input.content);
         if thread.preview.is_empty() {
@@ -246,16 +263,9 @@ fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage
             client_id: input.client_id,
             content: input.content,
         };
-        let item = Item::started(body, now.unix_ms);
-        thread.say(
-            &Event::ItemStarted {
-                turn: &turn.id,
-                item: &item,
-            },
-            stage,
-            now,
-        );
-        perform::complete(thread, &turn.id, item, stage, now);
+        let item = Item::started(body, stage.now.unix_ms);
+        thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
+        perform::complete(thread, &turn.id, item, stage);
     }
     let steps = stage.script.steps_for(&thread.last_said);
     let mut scene = Scene {
@@ -267,7 +277,7 @@ fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage
 }
 
 /// What the real worker does at the start of a turn when the window was full: it summarises, and counts thrice.
-fn compact(thread: &mut Thread, turn: &Turn, stage: &mut Stage, now: Now) {
+fn compact(thread: &mut Thread, turn: &Turn, stage: &mut Stage) {
     const SUMMARY: Tokens = Tokens::of(100, 10, 0);
     const KEPT: Tokens = Tokens {
         total_tokens: 6891,
@@ -278,91 +288,52 @@ fn compact(thread: &mut Thread, turn: &Turn, stage: &mut Stage, now: Now) {
         Body::ContextCompaction {
             id: stage.ids.uuid(),
         },
-        now.unix_ms,
+        stage.now.unix_ms,
     );
-    thread.say(
-        &Event::ItemStarted {
-            turn: &turn.id,
-            item: &item,
-        },
-        stage,
-        now,
-    );
-    say_usage(thread, turn, stage, now);
-    count(thread, turn, SUMMARY, stage, now);
+    thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
+    say_usage(thread, turn, stage);
+    count(thread, turn, SUMMARY, stage);
     thread.usage.last = KEPT;
-    say_usage(thread, turn, stage, now);
-    perform::complete(thread, &turn.id, item, stage, now);
+    say_usage(thread, turn, stage);
+    perform::complete(thread, &turn.id, item, stage);
 }
 
-fn end(thread: &mut Thread, turn: Turn, how: End, stage: &mut Stage, now: Now) {
-    let (status, error) = match how {
-        End::Completed => (TurnStatus::Completed, None),
-        End::Interrupted => (TurnStatus::Interrupted, None),
-        End::Failed(error) => (TurnStatus::Failed, Some(error)),
-    };
-    let items: Vec<Item> = turn
-        .last_message
-        .filter(|_| status == TurnStatus::Completed)
-        .into_iter()
-        .collect();
-    let shape = TurnShape {
-        items_view: if items.is_empty() {
-            ItemsView::NotLoaded
-        } else {
-            ItemsView::Summary
-        },
-        items,
-        status,
-        started_at: Some(turn.started.unix_seconds()),
-        completed_at: Some(now.unix_seconds()),
-        duration_ms: Some(now.unix_ms.saturating_sub(turn.started.unix_ms)),
-        error,
-        ..TurnShape::new(&turn.id)
-    };
-    thread.updated_ms = now.unix_ms;
-    thread.keep(
-        &Record::TurnEnded {
-            turn: TurnShape {
-                items: Vec::new(),
-                ..shape.clone()
-            },
-            unix_ms: now.unix_ms,
-        },
-        stage,
-    );
-    thread.interrupted_turn = (status == TurnStatus::Interrupted).then(|| turn.id.clone());
+fn end(thread: &mut Thread, turn: Turn, how: End, stage: &mut Stage) {
+    let shape = turn.ended(how, stage.now);
+    thread.updated_ms = stage.now.unix_ms;
+    thread.interrupted_turn = (shape.status == TurnStatus::Interrupted).then(|| shape.id.clone());
+    keep_end(thread, &shape, stage);
     if let Some(error) = &shape.error {
-        thread.set_status(Status::SystemError, stage, now);
-        thread.say(
-            &Event::Error {
-                turn: &turn.id,
-                error,
-                will_retry: false,
-            },
-            stage,
-            now,
-        );
+        thread.set_status(Status::SystemError, stage);
+        thread.say_in(&shape.id, Happening::Failed(error), stage);
     }
-    if status != TurnStatus::Interrupted {
-        thread
-            .read_state
-            .first_unread_turn
-            .get_or_insert_with(|| turn.id.clone());
+    if shape.status != TurnStatus::Interrupted {
+        let unread = &mut thread.read_state.first_unread_turn;
+        unread.get_or_insert_with(|| shape.id.clone());
         thread.read_state.revision = Some(stage.ids.uuid());
         thread.keep(&Record::Unread(thread.read_state.clone()), stage);
-        thread.say(&Event::Unread, stage, now);
+        thread.say(Event::Unread, stage);
     }
     if stage.dialect == Dialect::V2 {
         answer_interrupts(thread, &json!({}), stage);
     }
     if shape.error.is_none() {
-        thread.set_status(Status::Idle, stage, now);
+        thread.set_status(Status::Idle, stage);
     }
-    thread.say(&Event::TurnEnded(&shape), stage, now);
+    thread.say(Event::TurnEnded(&shape), stage);
     if stage.dialect == Dialect::V1 {
         answer_interrupts(thread, &json!({"abortReason": "interrupted"}), stage);
     }
+}
+
+/// The file has the items already.
+fn keep_end(thread: &mut Thread, shape: &TurnShape, stage: &mut Stage) {
+    let turn = TurnShape {
+        items: Vec::new(),
+        ..shape.clone()
+    };
+    let unix_ms = stage.now.unix_ms;
+    thread.keep(&Record::TurnEnded { turn, unix_ms }, stage);
 }
 
 fn answer_interrupts(thread: &mut Thread, result: &Value, stage: &mut Stage) {

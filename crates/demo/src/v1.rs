@@ -6,9 +6,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-pub(crate) use speech::{DeltaFrame, ask, decision, say};
+pub(crate) use speech::{DeltaFrame, ask, decision, say, say_in};
 
-use crate::clock::Now;
 use crate::items::{ImageReference, UserInput};
 use crate::lines::Refusal;
 use crate::record::ThreadRecord;
@@ -31,7 +30,6 @@ pub(crate) fn call(
     call: &Call,
     method: &str,
     params: Option<Value>,
-    now: Now,
 ) -> Result<(), Refusal> {
     let is_initialized = worker
         .stage
@@ -51,12 +49,12 @@ pub(crate) fn call(
         {
             Err(Refusal::invalid("Not initialized"))
         }
-        "newConversation" => new_conversation(worker, call, parse(params)?, now),
+        "newConversation" => new_conversation(worker, call, parse(params)?),
         "addConversationListener" => add_listener(worker, call, &parse(params)?),
         "removeConversationListener" => remove_listener(worker, call, &parse(params)?),
-        "sendUserMessage" => send_user_message(worker, call, parse(params)?, now),
-        "sendUserTurn" => send_user_turn(worker, call, parse(params)?, now),
-        "interruptConversation" => interrupt(worker, call, &parse(params)?, now),
+        "sendUserMessage" => send_user_message(worker, call, parse(params)?),
+        "sendUserTurn" => send_user_turn(worker, call, parse(params)?),
+        "interruptConversation" => interrupt(worker, call, &parse(params)?),
         _ => Err(Refusal::invalid("Invalid request")),
     }
 }
@@ -110,7 +108,6 @@ fn new_conversation(
     worker: &mut Worker,
     call: &Call,
     params: NewConversationParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let stage = &mut worker.stage;
     let mut settings = v2::default_settings(stage);
@@ -121,7 +118,7 @@ fn new_conversation(
     let record = ThreadRecord {
         id: stage.ids.uuid(),
         forked_from: None,
-        created_ms: now.unix_ms,
+        created_ms: stage.now.unix_ms,
         originator: stage.originator.clone().unwrap_or_default(),
         tools: Vec::new(),
     };
@@ -206,7 +203,6 @@ fn send_user_message(
     worker: &mut Worker,
     call: &Call,
     params: SendUserMessageParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let (stage, _) = conversation(worker, &params.conversation_id)?;
     stage.answer(call, &json!({}));
@@ -215,7 +211,6 @@ fn send_user_message(
         &params.conversation_id,
         params.items,
         params.final_output_json_schema,
-        now,
     )
 }
 
@@ -244,7 +239,6 @@ fn send_user_turn(
     worker: &mut Worker,
     call: &Call,
     params: SendUserTurnParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let (stage, thread) = conversation(worker, &params.conversation_id)?;
     thread.settings.cwd = v2::absolute(&params.cwd);
@@ -259,7 +253,6 @@ fn send_user_turn(
         &params.conversation_id,
         params.items,
         params.final_output_json_schema,
-        now,
     )
 }
 
@@ -268,7 +261,6 @@ fn play(
     id: &str,
     items: Vec<InputItem>,
     schema: Option<Value>,
-    now: Now,
 ) -> Result<(), Refusal> {
     let (stage, thread) = conversation(worker, id)?;
     let input = Input {
@@ -276,10 +268,10 @@ fn play(
         client_id: None,
     };
     if thread.turn.is_some() {
-        turn::steer(thread, input, stage, now);
+        turn::steer(thread, input, stage);
     } else {
         let turn_id = thread.turns_begun.to_string();
-        turn::begin(thread, &turn_id, input, schema, stage, now);
+        turn::begin(thread, &turn_id, input, schema, stage);
     }
     Ok(())
 }
@@ -317,14 +309,9 @@ impl From<InputItem> for UserInput {
 }
 
 /// Answered when the turn is aborted; with no turn running, never, as the workers of old do.
-fn interrupt(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ConversationParams,
-    now: Now,
-) -> Result<(), Refusal> {
+fn interrupt(worker: &mut Worker, call: &Call, params: &ConversationParams) -> Result<(), Refusal> {
     let (stage, thread) = conversation(worker, &params.conversation_id)?;
-    turn::interrupt(thread, call.clone(), stage, now);
+    turn::interrupt(thread, call.clone(), stage);
     Ok(())
 }
 

@@ -16,7 +16,7 @@ mod turns;
 pub(crate) use calls::call;
 pub(crate) use handshake::user_agent;
 pub(crate) use open::{absolute, default_settings};
-pub(crate) use speech::{DeltaFrame, ask, decision, say};
+pub(crate) use speech::{DeltaFrame, ask, decision, say, say_in};
 
 /// The codex version that is spoken.
 pub(crate) fn version() -> &'static str {

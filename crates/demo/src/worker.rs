@@ -9,7 +9,6 @@ use serde_json::Value;
 use crate::approval;
 use crate::clock::Now;
 use crate::home::Home;
-use crate::ids::Ids;
 use crate::incoming::{self, CallId, Dropped, Incoming};
 use crate::lines::Refusal;
 use crate::options::Dialect;
@@ -30,8 +29,7 @@ pub struct Worker {
 impl Worker {
     /// A worker with its faults at the start already on the way.
     pub fn new(dialect: Dialect, home: Home, script: Script, now: Now) -> Self {
-        let ids = script.seed.map_or_else(|| Ids::fresh(now), Ids::seeded);
-        let mut stage = Stage::new(dialect, home, script, ids);
+        let mut stage = Stage::new(dialect, home, script, now);
         for fault in stage.script.faults_at_start() {
             faults::commit_at_start(fault, &mut stage);
         }
@@ -54,15 +52,16 @@ impl Worker {
 
     /// A client has sent a line.
     pub fn handle_line(&mut self, connection: ConnectionId, line: &[u8], now: Now) {
+        self.stage.now = now;
         match incoming::parse(line) {
             Ok(None) => {}
             Ok(Some(Incoming::Call { id, method, params })) => {
-                self.handle_call(&Call { connection, id }, &method, params, now);
+                self.handle_call(&Call { connection, id }, &method, params);
             }
             Ok(Some(Incoming::Notification { method })) => {
                 self.handle_notification(connection, &method);
             }
-            Ok(Some(Incoming::Answer { id, outcome })) => self.handle_answer(&id, &outcome, now),
+            Ok(Some(Incoming::Answer { id, outcome })) => self.handle_answer(&id, &outcome),
             Err(dropped @ Dropped::NotAMessage(_)) => {
                 self.stage
                     .log(format!("ERROR failed to deserialize a message: {dropped}"));
@@ -85,8 +84,9 @@ impl Worker {
 
     /// The worker is told to end: what runs is interrupted, and kept as such.
     pub fn handle_shutdown(&mut self, now: Now) {
+        self.stage.now = now;
         for thread in self.threads.values_mut() {
-            turn::abort(thread, &mut self.stage, now);
+            turn::abort(thread, &mut self.stage);
         }
     }
 
@@ -113,10 +113,11 @@ impl Worker {
         if !self.stage.outputs.is_empty() {
             return;
         }
+        self.stage.now = now;
         for thread in self.threads.values_mut() {
             let due = thread.turn.as_ref().and_then(|turn| turn.due);
             if due.is_some_and(|due| due <= now.instant) {
-                turn::advance(thread, &mut self.stage, now);
+                turn::advance(thread, &mut self.stage);
             }
         }
     }
@@ -144,7 +145,7 @@ impl Worker {
         )
     }
 
-    fn handle_call(&mut self, call: &Call, method: &str, params: Option<Value>, now: Now) {
+    fn handle_call(&mut self, call: &Call, method: &str, params: Option<Value>) {
         self.calls += 1;
         let faults = &self.stage.script.calls;
         if faults.exit_on.iter().any(|fatal| fatal == method) {
@@ -161,7 +162,7 @@ impl Worker {
             self.stage.overload_every > 0 && self.calls.is_multiple_of(self.stage.overload_every);
         let outcome = if method == "initialize" {
             match faults::handshake(&self.stage, params.as_ref()) {
-                faults::Handshake::Right => self.answer(call, method, params, now),
+                faults::Handshake::Right => self.answer(call, method, params),
                 faults::Handshake::Refused(refusal) => Err(refusal),
                 faults::Handshake::Silent => return,
             }
@@ -171,23 +172,17 @@ impl Worker {
                 "Server overloaded; retry later.",
             ))
         } else {
-            self.answer(call, method, params, now)
+            self.answer(call, method, params)
         };
         if let Err(refusal) = outcome {
             self.stage.refuse(call, &refusal);
         }
     }
 
-    fn answer(
-        &mut self,
-        call: &Call,
-        method: &str,
-        params: Option<Value>,
-        now: Now,
-    ) -> Result<(), Refusal> {
+    fn answer(&mut self, call: &Call, method: &str, params: Option<Value>) -> Result<(), Refusal> {
         match self.stage.dialect {
-            Dialect::V1 => v1::call(self, call, method, params, now),
-            Dialect::V2 => v2::call(self, call, method, params, now),
+            Dialect::V1 => v1::call(self, call, method, params),
+            Dialect::V2 => v2::call(self, call, method, params),
         }
     }
 
@@ -201,7 +196,7 @@ impl Worker {
         }
     }
 
-    fn handle_answer(&mut self, id: &CallId, outcome: &incoming::Outcome, now: Now) {
+    fn handle_answer(&mut self, id: &CallId, outcome: &incoming::Outcome) {
         let CallId::Number(id) = id else { return };
         let Ok(request) = u64::try_from(*id) else {
             return;
@@ -210,7 +205,7 @@ impl Worker {
             return;
         };
         if let Some(thread) = self.threads.get_mut(&thread_id) {
-            approval::answered(thread, request, outcome, &mut self.stage, now);
+            approval::answered(thread, request, outcome, &mut self.stage);
         }
     }
 }

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::frame::{Frame, Utf8Bytes};
-use tokio_tungstenite::tungstenite::{Bytes, Message};
+use tokio_tungstenite::tungstenite::{Bytes, Error as WebSocketError, Message};
 
 use super::process::{self, Deafness};
 use super::{CHUNK_BYTES, Capture, http};
@@ -274,18 +274,17 @@ async fn converse<S>(
         let mut unfinished = Vec::new();
         while let Some(output) = outputs.recv().await {
             for frame in frames(output, &mut unfinished) {
-                if sink.feed(frame).await.is_err() {
-                    return;
-                }
+                sink.feed(frame).await?;
             }
-            if sink.flush().await.is_err() {
-                return;
-            }
+            sink.flush().await?;
         }
+        Ok::<(), WebSocketError>(())
     };
+    tokio::pin!(reading);
     tokio::select! {
-        () = reading => {}
-        () = writing => {}
+        () = &mut reading => {}
+        // Who does not listen any more may still have said something.
+        written = writing => if written.is_err() { reading.await },
     }
 }
 

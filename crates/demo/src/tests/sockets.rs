@@ -81,6 +81,11 @@ impl Client {
             .await;
     }
 
+    async fn end_worker(mut self, thread: &Value) {
+        self.turn(thread, "[[crash 0 exit 3]]").await;
+        while let Some(Ok(_)) = self.0.next().await {}
+    }
+
     async fn send(&mut self, message: &Value) {
         self.0
             .send(Message::text(message.to_string()))
@@ -129,7 +134,7 @@ fn parked_tool_call_is_handed_to_a_new_connection() {
         client
             .until(|message| message["method"] == "turn/completed")
             .await;
-        client.turn(&thread, "[[crash 0 exit 3]]").await;
+        client.end_worker(&thread).await;
         (first, again)
     });
     assert_eq!(first, again);
@@ -162,7 +167,7 @@ fn long_line_and_flood_arrive_as_messages() {
         ) {
             deltas += 1;
         }
-        client.turn(&thread, "[[crash 0 exit 3]]").await;
+        client.end_worker(&thread).await;
         (longest, deltas)
     });
     // A text frame needs no newline.
@@ -183,6 +188,6 @@ fn socket_is_private_and_browsers_are_refused() {
         assert!(answer.starts_with("HTTP/1.1 403 Forbidden"), "{answer}");
         let mut client = Client::new(path).await;
         let thread = client.call("thread/start", json!({"cwd": "/"})).await["thread"]["id"].clone();
-        client.turn(&thread, "[[crash 0 exit 3]]").await;
+        client.end_worker(&thread).await;
     });
 }

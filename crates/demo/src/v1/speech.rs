@@ -6,142 +6,112 @@ use crate::approval::Decision;
 use crate::incoming::Outcome;
 use crate::items::{Body, Command, FileChange, Item, ItemStatus, text_of};
 use crate::lines;
+use crate::play::PlanStep;
 use crate::shapes::{Tokens, TurnStatus};
-use crate::speech::{Asked, Event};
+use crate::speech::{Asked, Event, Happening, Stream};
 use crate::stage::{Need, Stage};
 use crate::thread::Thread;
 
-pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage) {
-    match *event {
+pub(crate) fn say(thread: &Thread, event: Event<'_>, stage: &mut Stage) {
+    match event {
         Event::TurnStarted(turn) => {
-            emit(
-                thread,
-                &turn.id,
-                &json!({"type": "task_started", "model_context_window": null}),
-                stage,
-            );
-        }
-        Event::ItemStarted { turn, item } => {
-            if let Some(shape) = item_shape(item) {
-                emit(
-                    thread,
-                    turn,
-                    &in_item("item_started", thread, turn, &json!({"item": shape})),
-                    stage,
-                );
-            }
-        }
-        Event::ItemCompleted { turn, item } => completed(thread, turn, item, stage),
-        Event::MessageDelta { turn, item, delta } => {
-            let params = json!({"item_id": item, "delta": delta});
-            emit(
-                thread,
-                turn,
-                &in_item("agent_message_content_delta", thread, turn, &params),
-                stage,
-            );
-            emit(
-                thread,
-                turn,
-                &json!({"type": "agent_message_delta", "delta": delta}),
-                stage,
-            );
-        }
-        Event::SummaryPart { turn, item, index } => {
-            let break_ = json!({"type": "agent_reasoning_section_break", "item_id": item, "summary_index": index});
-            emit(thread, turn, &break_, stage);
-        }
-        Event::SummaryDelta {
-            turn,
-            item,
-            index,
-            delta,
-        } => {
-            let params = json!({"item_id": item, "delta": delta, "summary_index": index});
-            emit(
-                thread,
-                turn,
-                &in_item("reasoning_content_delta", thread, turn, &params),
-                stage,
-            );
-            emit(
-                thread,
-                turn,
-                &json!({"type": "agent_reasoning_delta", "delta": delta}),
-                stage,
-            );
-        }
-        Event::ReasoningDelta { turn, item, delta } => {
-            let params = json!({"item_id": item, "delta": delta, "content_index": 0});
-            emit(
-                thread,
-                turn,
-                &in_item("reasoning_raw_content_delta", thread, turn, &params),
-                stage,
-            );
-            emit(
-                thread,
-                turn,
-                &json!({"type": "agent_reasoning_raw_content_delta", "delta": delta}),
-                stage,
-            );
-        }
-        Event::Running { turn, item, asked } => running(thread, turn, item, asked, stage),
-        Event::CommandOutput { turn, item, delta } => {
-            let chunk = base64(delta.as_bytes());
-            let delta = json!({"type": "exec_command_output_delta", "call_id": item, "stream": "stdout", "chunk": chunk});
-            emit(thread, turn, &delta, stage);
-        }
-        Event::Usage { turn } => token_count(thread, turn, stage),
-        Event::Plan { turn, steps } => {
-            let plan: Vec<Value> = steps
-                .iter()
-                .map(|step| json!({"step": step.step, "status": step.status.replace("inProgress", "in_progress")}))
-                .collect();
-            emit(
-                thread,
-                turn,
-                &json!({"type": "plan_update", "explanation": "Three steps.", "plan": plan}),
-                stage,
-            );
-        }
-        Event::Diff { turn, diff } => emit(
-            thread,
-            turn,
-            &json!({"type": "turn_diff", "unified_diff": diff}),
-            stage,
-        ),
-        Event::Error {
-            turn,
-            error,
-            will_retry,
-        } => {
-            let kind = if will_retry { "stream_error" } else { "error" };
-            emit(
-                thread,
-                turn,
-                &json!({"type": kind, "message": error.message}),
-                stage,
-            );
+            let started = json!({"type": "task_started", "model_context_window": null});
+            emit(thread, &turn.id, &started, stage);
         }
         Event::TurnEnded(turn) => {
-            let end = match turn.status {
+            let last_message = last_message(&turn.items);
+            let ended = match turn.status {
                 TurnStatus::Interrupted => json!({"type": "turn_aborted", "reason": "interrupted"}),
-                _ => {
-                    json!({"type": "task_complete", "last_agent_message": last_message(&turn.items)})
-                }
+                _ => json!({"type": "task_complete", "last_agent_message": last_message}),
             };
-            emit(thread, &turn.id, &end, stage);
+            emit(thread, &turn.id, &ended, stage);
         }
         Event::RateLimits => {
-            let line = lines::unstamped_notification(
-                "account/rateLimits/updated",
-                &json!({"primary": null, "secondary": null}),
-            );
+            let limits = json!({"primary": null, "secondary": null});
+            let line = lines::unstamped_notification("account/rateLimits/updated", &limits);
             stage.outputs.send_all(&thread.subscribers, line);
         }
         Event::Status(_) | Event::Warning(_) | Event::Resolved { .. } | Event::Unread => {}
     }
+}
+
+pub(crate) fn say_in(thread: &Thread, turn: &str, what: Happening<'_>, stage: &mut Stage) {
+    match what {
+        Happening::ItemStarted(item) => item_event(thread, turn, "item_started", item, stage),
+        Happening::ItemCompleted(item) => completed(thread, turn, item, stage),
+        Happening::Running(item, asked) => running(thread, turn, item, asked, stage),
+        Happening::SummaryPart { item, index } => {
+            let kind = "agent_reasoning_section_break";
+            let part = json!({"type": kind, "item_id": item, "summary_index": index});
+            emit(thread, turn, &part, stage);
+        }
+        Happening::Delta { item, of, text } => delta(thread, turn, item, of, text, stage),
+        Happening::Usage => token_count(thread, turn, stage),
+        Happening::Plan(steps) => {
+            let plan: Vec<Value> = steps.iter().map(plan_step).collect();
+            let update =
+                json!({"type": "plan_update", "explanation": "Three steps.", "plan": plan});
+            emit(thread, turn, &update, stage);
+        }
+        Happening::Diff(diff) => {
+            emit(
+                thread,
+                turn,
+                &json!({"type": "turn_diff", "unified_diff": diff}),
+                stage,
+            );
+        }
+        Happening::Retry(error) => {
+            let message = json!({"type": "stream_error", "message": error.message});
+            emit(thread, turn, &message, stage);
+        }
+        Happening::Failed(error) => {
+            emit(
+                thread,
+                turn,
+                &json!({"type": "error", "message": error.message}),
+                stage,
+            );
+        }
+    }
+}
+
+/// A piece of text, as part of its item and as of old.
+fn delta(thread: &Thread, turn: &str, item: &str, of: Stream, text: &str, stage: &mut Stage) {
+    let (in_item_kind, kind, more) = match of {
+        Stream::Message => (
+            "agent_message_content_delta",
+            "agent_message_delta",
+            json!({}),
+        ),
+        Stream::Summary { index } => {
+            let more = json!({"summary_index": index});
+            ("reasoning_content_delta", "agent_reasoning_delta", more)
+        }
+        Stream::Reasoning => {
+            let more = json!({"content_index": 0});
+            (
+                "reasoning_raw_content_delta",
+                "agent_reasoning_raw_content_delta",
+                more,
+            )
+        }
+        Stream::CommandOutput => {
+            let chunk = base64(text.as_bytes());
+            let kind = "exec_command_output_delta";
+            let output = json!({"type": kind, "call_id": item, "stream": "stdout", "chunk": chunk});
+            return emit(thread, turn, &output, stage);
+        }
+    };
+    let mut message = in_item(
+        in_item_kind,
+        thread,
+        turn,
+        &json!({"item_id": item, "delta": text}),
+    );
+    extend(&mut message, &more);
+    emit(thread, turn, &message, stage);
+    emit(thread, turn, &json!({"type": kind, "delta": text}), stage);
 }
 
 /// The request about a command or a patch. There were no client tools then.
@@ -226,35 +196,41 @@ fn event_line(thread: &Thread, turn: &str, message: &Value) -> Vec<u8> {
 /// A message of the item kind: it names its thread and turn.
 fn in_item(kind: &str, thread: &Thread, turn: &str, more: &Value) -> Value {
     let mut message = json!({"type": kind, "thread_id": thread.id(), "turn_id": turn});
-    if let (Some(message), Some(more)) = (message.as_object_mut(), more.as_object()) {
-        message.extend(more.clone());
-    }
+    extend(&mut message, more);
     message
 }
 
-fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
-    if let Some(shape) = item_shape(item) {
-        emit(
-            thread,
-            turn,
-            &in_item("item_completed", thread, turn, &json!({"item": shape})),
-            stage,
-        );
+fn extend(message: &mut Value, more: &Value) {
+    if let (Some(message), Some(more)) = (message.as_object_mut(), more.as_object()) {
+        message.extend(more.clone());
     }
+}
+
+fn item_event(thread: &Thread, turn: &str, kind: &str, item: &Item, stage: &mut Stage) {
+    if let Some(shape) = item_shape(item) {
+        let message = in_item(kind, thread, turn, &json!({"item": shape}));
+        emit(thread, turn, &message, stage);
+    }
+}
+
+fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
+    item_event(thread, turn, "item_completed", item, stage);
     match &item.body {
         Body::UserMessage { content, .. } => {
-            let message =
-                json!({"type": "user_message", "message": text_of(content), "images": []});
+            let kind = "user_message";
+            let message = json!({"type": kind, "message": text_of(content), "images": []});
             emit(thread, turn, &message, stage);
             token_count(thread, turn, stage);
-            say(thread, &Event::RateLimits, stage);
+            say(thread, Event::RateLimits, stage);
         }
-        Body::AgentMessage { text, .. } => emit(
-            thread,
-            turn,
-            &json!({"type": "agent_message", "message": text}),
-            stage,
-        ),
+        Body::AgentMessage { text, .. } => {
+            emit(
+                thread,
+                turn,
+                &json!({"type": "agent_message", "message": text}),
+                stage,
+            );
+        }
         Body::Reasoning {
             summary, content, ..
         } => {
@@ -267,20 +243,16 @@ fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
                 );
             }
             for text in content {
-                emit(
-                    thread,
-                    turn,
-                    &json!({"type": "agent_reasoning_raw_content", "text": text}),
-                    stage,
-                );
+                let raw = json!({"type": "agent_reasoning_raw_content", "text": text});
+                emit(thread, turn, &raw, stage);
             }
         }
         Body::CommandExecution(command) if command.exit_code.is_some() => {
             let output = command.aggregated_output.as_deref().unwrap_or_default();
             let end = json!({
                 "type": "exec_command_end", "call_id": command.id, "stdout": output, "stderr": "",
-                "aggregated_output": output, "exit_code": command.exit_code, "duration": {"secs": 0, "nanos": 0},
-                "formatted_output": output,
+                "aggregated_output": output, "exit_code": command.exit_code,
+                "duration": {"secs": 0, "nanos": 0}, "formatted_output": output,
             });
             emit(thread, turn, &end, stage);
         }
@@ -289,12 +261,18 @@ fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
             status: ItemStatus::Completed,
             ..
         } => {
-            let stdout = "Success. (The demo worker wrote nothing.)\n";
-            let end = json!({"type": "patch_apply_end", "call_id": id, "stdout": stdout, "stderr": "", "success": true});
+            let end = json!({
+                "type": "patch_apply_end", "call_id": id, "success": true,
+                "stdout": "Success. (The demo worker wrote nothing.)\n", "stderr": "",
+            });
             emit(thread, turn, &end, stage);
         }
         _ => {}
     }
+}
+
+fn plan_step(step: &PlanStep) -> Value {
+    json!({"step": step.step, "status": step.status.replace("inProgress", "in_progress")})
 }
 
 fn running(thread: &Thread, turn: &str, item: &Item, asked: Asked, stage: &mut Stage) {

@@ -4,7 +4,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{gate, handshake, history, models, open, threads, turns};
-use crate::clock::Now;
 use crate::lines::Refusal;
 use crate::stage::{Call, Stage};
 use crate::worker::Worker;
@@ -15,7 +14,6 @@ pub(crate) fn call(
     call: &Call,
     method: &str,
     params: Option<Value>,
-    now: Now,
 ) -> Result<(), Refusal> {
     gate::known(method)?;
     let asked = Asked {
@@ -24,23 +22,23 @@ pub(crate) fn call(
         params,
     };
     match method {
-        "initialize" => handshake::initialize(worker, call, asked.parse()?, now),
-        "thread/start" => open::start(worker, call, asked.admit(&worker.stage)?, now),
-        "thread/resume" => open::resume(worker, call, asked.admit(&worker.stage)?, now),
-        "thread/fork" => open::fork(worker, call, asked.admit(&worker.stage)?, now),
+        "initialize" => handshake::initialize(worker, call, asked.parse()?),
+        "thread/start" => open::start(worker, call, asked.admit(&worker.stage)?),
+        "thread/resume" => open::resume(worker, call, asked.admit(&worker.stage)?),
+        "thread/fork" => open::fork(worker, call, asked.admit(&worker.stage)?),
         "thread/unsubscribe" => threads::unsubscribe(worker, call, &asked.admit(&worker.stage)?),
-        "thread/archive" => threads::archive(worker, call, &asked.admit(&worker.stage)?, now),
-        "thread/unarchive" => threads::unarchive(worker, call, &asked.admit(&worker.stage)?, now),
-        "thread/name/set" => threads::set_name(worker, call, &asked.admit(&worker.stage)?, now),
+        "thread/archive" => threads::archive(worker, call, &asked.admit(&worker.stage)?),
+        "thread/unarchive" => threads::unarchive(worker, call, &asked.admit(&worker.stage)?),
+        "thread/name/set" => threads::set_name(worker, call, &asked.admit(&worker.stage)?),
         "thread/inject_items" => threads::inject_items(worker, call, asked.admit(&worker.stage)?),
-        "thread/read" => history::read(worker, call, &asked.admit(&worker.stage)?, now),
+        "thread/read" => history::read(worker, call, &asked.admit(&worker.stage)?),
         "thread/list" => history::list(worker, call, &asked.admit(&worker.stage)?),
         "thread/loaded/list" => history::list_loaded(worker, call, &asked.admit(&worker.stage)?),
         "thread/turns/list" => history::list_turns(worker, call, &asked.admit(&worker.stage)?),
         "thread/items/list" => history::list_items(worker, call, &asked.admit(&worker.stage)?),
-        "turn/start" => turns::start(worker, call, asked.admit(&worker.stage)?, now),
-        "turn/steer" => turns::steer(worker, call, asked.admit(&worker.stage)?, now),
-        "turn/interrupt" => turns::interrupt(worker, call, &asked.admit(&worker.stage)?, now),
+        "turn/start" => turns::start(worker, call, asked.admit(&worker.stage)?),
+        "turn/steer" => turns::steer(worker, call, asked.admit(&worker.stage)?),
+        "turn/interrupt" => turns::interrupt(worker, call, &asked.admit(&worker.stage)?),
         "model/list" => models::list(worker, call, &asked.admit(&worker.stage)?),
         _ => {
             asked.admit::<Value>(&worker.stage)?;

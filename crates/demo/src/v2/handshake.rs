@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::version;
-use crate::clock::Now;
 use crate::lines::Refusal;
 use crate::stage::{Call, Client};
 use crate::worker::Worker;
@@ -46,7 +45,6 @@ pub(super) fn initialize(
     worker: &mut Worker,
     call: &Call,
     params: InitializeParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let stage = &mut worker.stage;
     let InitializeParams {
@@ -90,7 +88,6 @@ pub(super) fn initialize(
         &[call.connection],
         "remoteControl/status/changed",
         &remote_control,
-        now,
     );
     Ok(())
 }

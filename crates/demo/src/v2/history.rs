@@ -9,7 +9,7 @@ use serde_json::json;
 use super::paging::{Page, Scope, SortDirection, page};
 use super::shapes::{ReadStateShape, ThreadShape};
 use super::threads::checked_id;
-use crate::clock::{Now, Utc};
+use crate::clock::Utc;
 use crate::home::{Shelf, read_thread};
 use crate::items::{Body, Item};
 use crate::lines::Refusal;
@@ -67,7 +67,6 @@ pub(super) fn read(
     worker: &mut Worker,
     call: &Call,
     params: &ThreadReadParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let loaded = worker.threads.get(id);
@@ -112,7 +111,7 @@ pub(super) fn read(
         let notice = json!({"summary": summary, "details": null});
         worker
             .stage
-            .tell(&[call.connection], "deprecationNotice", &notice, now);
+            .tell(&[call.connection], "deprecationNotice", &notice);
     }
     worker
         .stage

@@ -11,7 +11,6 @@ use super::paging::{Cursor, Scope};
 use super::shapes::{Opened, Resumed, ThreadAlone};
 use super::threads::{checked_id, no_rollout};
 use super::tools;
-use crate::clock::Now;
 use crate::home::{Home, Shelf, Unopened, read_thread};
 use crate::lines::Refusal;
 use crate::outputs::ConnectionId;
@@ -114,7 +113,6 @@ pub(super) fn start(
     worker: &mut Worker,
     call: &Call,
     params: ThreadStartParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let tools = tools::declared(&params.dynamic_tools.unwrap_or_default())?;
     let stage = &mut worker.stage;
@@ -124,7 +122,7 @@ pub(super) fn start(
     let record = ThreadRecord {
         id: stage.ids.uuid(),
         forked_from: None,
-        created_ms: now.unix_ms,
+        created_ms: stage.now.unix_ms,
         originator: stage.originator.clone().unwrap_or_default(),
         tools,
     };
@@ -141,19 +139,17 @@ pub(super) fn start(
             &[call.connection],
             "configWarning",
             &json!({"summary": summary, "details": null}),
-            now,
         );
     }
     stage.answer(call, &opened);
     if let Some(summary) = &warning {
-        thread.say(&Event::Warning(summary), stage, now);
+        thread.say(Event::Warning(summary), stage);
     }
     stage.tell_all(
         "thread/started",
         &ThreadAlone {
             thread: &opened.thread,
         },
-        now,
     );
     worker.threads.insert(thread.id().to_owned(), thread);
     Ok(())
@@ -185,32 +181,13 @@ pub(super) fn resume(
     worker: &mut Worker,
     call: &Call,
     params: ThreadResumeParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
-    let is_loaded = worker.threads.contains_key(id);
-    if is_loaded {
-        let thread = &worker.threads[id];
-        if thread.is_ephemeral() {
-            return Err(no_rollout(id));
-        }
-        notice_history(&mut worker.stage, call, params.exclude_turns, now);
-        if matches!(thread.kept, Kept::NotYet) && !params.exclude_turns {
-            return Err(Refusal::of(
-                Refusal::METHOD_NOT_FOUND,
-                "list_turns is not supported yet",
-            ));
-        }
-    } else {
-        let path = find_file(&worker.stage.home, id)?;
-        notice_history(&mut worker.stage, call, params.exclude_turns, now);
-        let thread = load(&path, id)?;
-        worker.threads.insert(id.to_owned(), thread);
-    }
+    let was_loaded = bring_in(worker, call, id, params.exclude_turns)?;
     let (stage, thread) = worker.thread(id);
     params.overrides.apply(&mut thread.settings);
-    if !is_loaded {
-        thread.set_status(Status::Idle, stage, now);
+    if !was_loaded {
+        thread.set_status(Status::Idle, stage);
     }
     thread.subscribe(call.connection);
     let stored = history::stored(thread);
@@ -229,13 +206,12 @@ pub(super) fn resume(
         opened.thread.turns = turns;
     }
     stage.answer(call, &opened);
-    replay_usage(thread, call.connection, stage, now);
+    replay_usage(thread, call.connection, stage);
     let subscribers = thread.subscribers.clone();
     stage.tell(
         &subscribers,
         "thread/goal/cleared",
         &json!({"threadId": id}),
-        now,
     );
     for parked in thread.turn.iter().flat_map(|turn| &turn.parked) {
         stage.outputs.send(call.connection, parked.line.clone());
@@ -243,7 +219,31 @@ pub(super) fn resume(
     Ok(())
 }
 
-fn replay_usage(thread: &Thread, to: ConnectionId, stage: &mut Stage, now: Now) {
+/// Loads a thread unless it is loaded already, and says whether it was.
+fn bring_in(
+    worker: &mut Worker,
+    call: &Call,
+    id: &str,
+    exclude_turns: bool,
+) -> Result<bool, Refusal> {
+    let Some(thread) = worker.threads.get(id) else {
+        let path = find_file(&worker.stage.home, id)?;
+        notice_history(&mut worker.stage, call, exclude_turns);
+        worker.threads.insert(id.to_owned(), load(&path, id)?);
+        return Ok(false);
+    };
+    if thread.is_ephemeral() {
+        return Err(no_rollout(id));
+    }
+    notice_history(&mut worker.stage, call, exclude_turns);
+    if matches!(thread.kept, Kept::NotYet) && !exclude_turns {
+        let message = "list_turns is not supported yet";
+        return Err(Refusal::of(Refusal::METHOD_NOT_FOUND, message));
+    }
+    Ok(true)
+}
+
+fn replay_usage(thread: &Thread, to: ConnectionId, stage: &mut Stage) {
     #[derive(serde::Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Replay<'a> {
@@ -257,7 +257,7 @@ fn replay_usage(thread: &Thread, to: ConnectionId, stage: &mut Stage, now: Now) 
             turn_id,
             token_usage: &usage,
         };
-        stage.tell(&[to], "thread/tokenUsage/updated", &params, now);
+        stage.tell(&[to], "thread/tokenUsage/updated", &params);
     }
 }
 
@@ -299,7 +299,6 @@ pub(super) fn fork(
     worker: &mut Worker,
     call: &Call,
     params: ThreadForkParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
     let source = Source::of(worker, id)?;
@@ -309,13 +308,13 @@ pub(super) fn fork(
         ));
     }
     let stage = &mut worker.stage;
-    notice_history(stage, call, params.exclude_turns, now);
+    notice_history(stage, call, params.exclude_turns);
     let mut settings = source.settings;
     params.overrides.apply(&mut settings);
     let record = ThreadRecord {
         id: stage.ids.uuid(),
         forked_from: Some(id.to_owned()),
-        created_ms: now.unix_ms,
+        created_ms: stage.now.unix_ms,
         ..source.record
     };
     let kept = if params.ephemeral {
@@ -335,7 +334,7 @@ pub(super) fn fork(
     }
     stage.answer(call, &opened);
     if !params.exclude_turns {
-        replay_usage(&thread, call.connection, stage, now);
+        replay_usage(&thread, call.connection, stage);
     }
     opened.thread.turns.clear();
     stage.tell_all(
@@ -343,7 +342,6 @@ pub(super) fn fork(
         &ThreadAlone {
             thread: &opened.thread,
         },
-        now,
     );
     worker.threads.insert(thread.id().to_owned(), thread);
     Ok(())
@@ -412,7 +410,7 @@ impl Source {
     }
 }
 
-fn notice_history(stage: &mut Stage, call: &Call, exclude_turns: bool, now: Now) {
+fn notice_history(stage: &mut Stage, call: &Call, exclude_turns: bool) {
     if !exclude_turns {
         let summary = "Full-history hydration is deprecated for paginated threads; use `excludeTurns: true`, then page \
                        with `thread/turns/list` and `thread/items/list`.";
@@ -420,7 +418,6 @@ fn notice_history(stage: &mut Stage, call: &Call, exclude_turns: bool, now: Now)
             &[call.connection],
             "deprecationNotice",
             &json!({"summary": summary, "details": null}),
-            now,
         );
     }
 }

@@ -9,135 +9,132 @@ use crate::incoming::Outcome;
 use crate::items::{Body, CommandAction, Item};
 use crate::lines;
 use crate::made_up::first_command;
-use crate::speech::Event;
+use crate::speech::{Event, Happening, Stream};
 use crate::stage::{Need, Stage};
 use crate::thread::Thread;
 use crate::v2::shapes::ReadStateShape;
 
-pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage, now: Now) {
+pub(crate) fn say(thread: &Thread, event: Event<'_>, stage: &mut Stage) {
     let thread_id = thread.id();
     let who = &thread.subscribers;
-    match *event {
+    match event {
+        // Everyone hears the status of every thread, subscribed or not: so the real worker does.
         Event::Status(status) => {
-            stage.tell_all("thread/status/changed", &Keyed { thread_id, status }, now);
-        }
-        Event::Warning(message) => stage.tell(who, "warning", &Warning { thread_id, message }, now),
-        Event::Resolved { request } => {
-            stage.tell(
-                who,
-                "serverRequest/resolved",
-                &Resolved {
-                    thread_id,
-                    request_id: request,
-                },
-                now,
+            stage.tell_all(
+                "thread/status/changed",
+                &StatusChanged { thread_id, status },
             );
         }
-        Event::TurnStarted(turn) => {
-            stage.tell(who, "turn/started", &OfTurn { thread_id, turn }, now);
+        Event::Warning(message) => stage.tell(who, "warning", &Warning { thread_id, message }),
+        Event::Resolved { request } => {
+            let params = Resolved {
+                thread_id,
+                request_id: request,
+            };
+            stage.tell(who, "serverRequest/resolved", &params);
         }
-        Event::TurnEnded(turn) => {
-            stage.tell(who, "turn/completed", &OfTurn { thread_id, turn }, now);
+        Event::RateLimits => stage.tell(who, "account/rateLimits/updated", &rate_limits()),
+        Event::Unread => {
+            let read_state = ReadStateShape::of(&thread.read_state, thread_id);
+            let params = ReadStateChanged {
+                thread_id,
+                read_state,
+            };
+            stage.tell_those(
+                who,
+                Need::ExperimentalApi,
+                "thread/readState/changed",
+                &params,
+            );
         }
-        Event::ItemStarted { turn, item } => {
+        Event::TurnStarted(turn) => stage.tell(who, "turn/started", &OfTurn { thread_id, turn }),
+        Event::TurnEnded(turn) => stage.tell(who, "turn/completed", &OfTurn { thread_id, turn }),
+    }
+}
+
+pub(crate) fn say_in(thread: &Thread, turn_id: &str, what: Happening<'_>, stage: &mut Stage) {
+    let thread_id = thread.id();
+    let who = &thread.subscribers;
+    match what {
+        Happening::ItemStarted(item) => {
+            let started_at_ms = item.started_at_ms;
             let params = ItemStarted {
                 item,
                 thread_id,
-                turn_id: turn,
-                started_at_ms: item.started_at_ms,
+                turn_id,
+                started_at_ms,
             };
-            stage.tell(who, "item/started", &params, now);
+            stage.tell(who, "item/started", &params);
         }
-        Event::ItemCompleted { turn, item } => {
+        Happening::ItemCompleted(item) => {
+            let completed_at_ms = item.completed_at_ms;
             let params = ItemCompleted {
                 item,
                 thread_id,
-                turn_id: turn,
-                completed_at_ms: item.completed_at_ms,
+                turn_id,
+                completed_at_ms,
             };
-            stage.tell(who, "item/completed", &params, now);
+            stage.tell(who, "item/completed", &params);
         }
-        Event::MessageDelta { turn, item, delta } => {
-            stage.tell(
-                who,
-                DeltaFrame::METHOD,
-                &Delta::new(thread_id, turn, item, delta),
-                now,
-            );
-        }
-        Event::SummaryPart { turn, item, index } => {
+        // A started item says as much.
+        Happening::Running(..) => {}
+        Happening::SummaryPart { item, index } => {
             let params = SummaryPart {
                 thread_id,
-                turn_id: turn,
+                turn_id,
                 item_id: item,
                 summary_index: index,
             };
-            stage.tell(who, "item/reasoning/summaryPartAdded", &params, now);
+            stage.tell(who, "item/reasoning/summaryPartAdded", &params);
         }
-        Event::SummaryDelta {
-            turn,
-            item,
-            index,
-            delta,
-        } => {
-            let params = Delta {
-                summary_index: Some(index),
-                ..Delta::new(thread_id, turn, item, delta)
+        Happening::Delta { item, of, text } => {
+            let (method, summary_index, content_index) = match of {
+                Stream::Message => (DeltaFrame::METHOD, None, None),
+                Stream::Summary { index } => ("item/reasoning/summaryTextDelta", Some(index), None),
+                Stream::Reasoning => ("item/reasoning/textDelta", None, Some(0)),
+                Stream::CommandOutput => ("item/commandExecution/outputDelta", None, None),
             };
-            stage.tell(who, "item/reasoning/summaryTextDelta", &params, now);
-        }
-        Event::ReasoningDelta { turn, item, delta } => {
-            let params = Delta {
-                content_index: Some(0),
-                ..Delta::new(thread_id, turn, item, delta)
-            };
-            stage.tell(who, "item/reasoning/textDelta", &params, now);
-        }
-        // A started item says as much.
-        Event::Running { .. } => {}
-        Event::CommandOutput { turn, item, delta } => {
+            let delta = Delta::new(thread_id, turn_id, item, text);
             stage.tell(
                 who,
-                "item/commandExecution/outputDelta",
-                &Delta::new(thread_id, turn, item, delta),
-                now,
+                method,
+                &Delta {
+                    summary_index,
+                    content_index,
+                    ..delta
+                },
             );
         }
-        Event::Usage { turn } => {
+        Happening::Usage => {
             let params = UsageUpdated {
                 thread_id,
-                turn_id: turn,
+                turn_id,
                 token_usage: &thread.usage,
             };
-            stage.tell(who, "thread/tokenUsage/updated", &params, now);
+            stage.tell(who, "thread/tokenUsage/updated", &params);
         }
-        Event::RateLimits => stage.tell(who, "account/rateLimits/updated", &rate_limits(), now),
-        Event::Plan { turn, steps } => {
+        Happening::Plan(plan) => {
             let params = PlanUpdated {
                 thread_id,
-                turn_id: turn,
+                turn_id,
                 explanation: "Three steps.",
-                plan: steps,
+                plan,
             };
-            stage.tell(who, "turn/plan/updated", &params, now);
+            stage.tell(who, "turn/plan/updated", &params);
         }
-        Event::Diff { turn, diff } => {
+        Happening::Diff(diff) => {
             stage.tell(
                 who,
                 "turn/diff/updated",
                 &DiffUpdated {
                     thread_id,
-                    turn_id: turn,
+                    turn_id,
                     diff,
                 },
-                now,
             );
         }
-        Event::Error {
-            turn,
-            error,
-            will_retry,
-        } => {
+        Happening::Retry(error) | Happening::Failed(error) => {
+            let will_retry = matches!(what, Happening::Retry(_));
             stage.tell(
                 who,
                 "error",
@@ -145,22 +142,8 @@ pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage, now: No
                     error,
                     will_retry,
                     thread_id,
-                    turn_id: turn,
+                    turn_id,
                 },
-                now,
-            );
-        }
-        Event::Unread => {
-            let params = ReadStateChanged {
-                thread_id,
-                read_state: ReadStateShape::of(&thread.read_state, thread_id),
-            };
-            stage.tell_those(
-                who,
-                Need::ExperimentalApi,
-                "thread/readState/changed",
-                &params,
-                now,
             );
         }
     }
@@ -310,7 +293,7 @@ macro_rules! params {
 }
 
 params! {
-    struct Keyed { thread_id: &'a str, status: crate::shapes::Status, }
+    struct StatusChanged { thread_id: &'a str, status: crate::shapes::Status, }
     struct Warning { thread_id: &'a str, message: &'a str, }
     struct Resolved { thread_id: &'a str, request_id: u64, }
     struct OfTurn { thread_id: &'a str, turn: &'a crate::shapes::TurnShape, }

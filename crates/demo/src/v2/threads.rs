@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::history;
 use super::shapes::{ThreadAlone, ThreadShape};
-use crate::clock::Now;
 use crate::home::{Shelf, read_thread};
 use crate::lines::Refusal;
 use crate::record::Record;
@@ -43,7 +42,6 @@ pub(super) fn archive(
     worker: &mut Worker,
     call: &Call,
     params: &ThreadIdParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
     let failed =
@@ -52,12 +50,12 @@ pub(super) fn archive(
         Some(thread) if thread.is_ephemeral() => return Err(no_rollout(id)),
         Some(_) => {
             let (stage, thread) = worker.thread(id);
-            turn::abort(thread, stage, now);
+            turn::abort(thread, stage);
             thread.keep(&Record::Settings(thread.settings.clone()), stage);
             if let Some(path) = history::path(thread) {
                 stage.home.archive(path).map_err(failed)?;
             }
-            thread.set_status(Status::NotLoaded, stage, now);
+            thread.set_status(Status::NotLoaded, stage);
             worker.threads.remove(id);
         }
         None => {
@@ -72,7 +70,7 @@ pub(super) fn archive(
     worker.stage.answer(call, &json!({}));
     worker
         .stage
-        .tell_all("thread/archived", &json!({"threadId": id}), now);
+        .tell_all("thread/archived", &json!({"threadId": id}));
     Ok(())
 }
 
@@ -80,7 +78,6 @@ pub(super) fn unarchive(
     worker: &mut Worker,
     call: &Call,
     params: &ThreadIdParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
     if worker.threads.contains_key(id) {
@@ -102,7 +99,7 @@ pub(super) fn unarchive(
             thread: &ThreadShape::of_stored(&stored, &path),
         },
     );
-    stage.tell_all("thread/unarchived", &json!({"threadId": id}), now);
+    stage.tell_all("thread/unarchived", &json!({"threadId": id}));
     Ok(())
 }
 
@@ -117,7 +114,6 @@ pub(super) fn set_name(
     worker: &mut Worker,
     call: &Call,
     params: &ThreadSetNameParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
@@ -127,7 +123,6 @@ pub(super) fn set_name(
     stage.tell_all(
         "thread/name/updated",
         &json!({"threadId": id, "threadName": params.name}),
-        now,
     );
     Ok(())
 }

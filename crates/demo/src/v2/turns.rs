@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::open::absolute;
 use super::shapes::{TurnAlone, settings_shape};
 use super::threads::checked_id;
-use crate::clock::Now;
 use crate::config;
 use crate::items::{ImageReference, UserInput};
 use crate::lines::Refusal;
@@ -39,7 +38,6 @@ pub(super) fn start(
     worker: &mut Worker,
     call: &Call,
     params: TurnStartParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
@@ -52,7 +50,7 @@ pub(super) fn start(
     if let Some(turn) = &thread.turn {
         let shape = TurnShape::new(&turn.id);
         stage.answer(call, &TurnAlone { turn: &shape });
-        turn::steer(thread, input, stage, now);
+        turn::steer(thread, input, stage);
         return Ok(());
     }
     if settings != thread.settings {
@@ -64,7 +62,6 @@ pub(super) fn start(
             Need::ExperimentalApi,
             "thread/settings/updated",
             &params,
-            now,
         );
     }
     if !config::is_known(&thread.settings.model) {
@@ -72,7 +69,7 @@ pub(super) fn start(
             "Model metadata for `{}` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.",
             thread.settings.model
         );
-        thread.say(&Event::Warning(&warning), stage, now);
+        thread.say(Event::Warning(&warning), stage);
     }
     let turn_id = stage.ids.uuid();
     stage.answer(
@@ -81,7 +78,7 @@ pub(super) fn start(
             turn: &TurnShape::new(&turn_id),
         },
     );
-    turn::begin(thread, &turn_id, input, params.output_schema, stage, now);
+    turn::begin(thread, &turn_id, input, params.output_schema, stage);
     Ok(())
 }
 
@@ -148,7 +145,6 @@ pub(super) fn steer(
     worker: &mut Worker,
     call: &Call,
     params: TurnSteerParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
@@ -175,7 +171,7 @@ pub(super) fn steer(
         content: params.input,
         client_id: params.client_user_message_id,
     };
-    turn::steer(thread, input, stage, now);
+    turn::steer(thread, input, stage);
     Ok(())
 }
 
@@ -192,7 +188,6 @@ pub(super) fn interrupt(
     worker: &mut Worker,
     call: &Call,
     params: &TurnInterruptParams,
-    now: Now,
 ) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
@@ -208,7 +203,7 @@ pub(super) fn interrupt(
             Ok(())
         }
         Some(_) => {
-            turn::interrupt(thread, call.clone(), stage, now);
+            turn::interrupt(thread, call.clone(), stage);
             Ok(())
         }
     }
