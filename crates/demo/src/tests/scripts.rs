@@ -80,12 +80,12 @@ fn unknown_key_is_named_with_its_line() {
     check_error(
         "[calls]\nanswer = \"twice\"\n",
         expect![[r#"
-        TOML parse error at line 2, column 1
-          |
-        2 | answer = "twice"
-          | ^^^^^^
-        unknown field `answer`, expected one of `answers`, `overloaded_every`, `unanswered`
-    "#]],
+            TOML parse error at line 2, column 1
+              |
+            2 | answer = "twice"
+              | ^^^^^^
+            unknown field `answer`, expected one of `answers`, `overloaded_every`, `unanswered`, `exit_on`
+        "#]],
     );
 }
 
@@ -115,4 +115,12 @@ fn wrong_value_is_named_with_its_line() {
         invalid value: integer `300`, expected u8
     "#]],
     );
+}
+
+#[test]
+fn documented_script_is_right() {
+    let documentation = include_str!("../../../../docs/demo-worker.md");
+    let (_, after) = documentation.split_once("```toml\n").unwrap();
+    let (script, _) = after.split_once("```").unwrap();
+    assert_eq!(Script::parse(script).unwrap().turns.len(), 2);
 }
