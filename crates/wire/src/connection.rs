@@ -17,6 +17,7 @@ use crate::envelope::{Envelope, peek};
 use crate::event::{Event, Notification, Outcome, PeerError, Progress, Request};
 use crate::framer::{Frame, Framer};
 use crate::id::{CallId, RawId, RequestId};
+use crate::json::Json;
 use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::report::{Counts, Fault, Report};
@@ -95,7 +96,7 @@ impl Connection {
     pub fn call(
         &mut self,
         method: &str,
-        params: Option<&RawValue>,
+        params: Option<&Json>,
         deadline: Instant,
     ) -> Result<CallId, Refused> {
         let call = self.calls.next_id();
@@ -111,7 +112,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`Refused`], and then nothing was sent.
-    pub fn notify(&mut self, method: &str, params: Option<&RawValue>) -> Result<(), Refused> {
+    pub fn notify(&mut self, method: &str, params: Option<&Json>) -> Result<(), Refused> {
         let line = self.admit(Line::new(self.field).method(method, params))?;
         self.outbox.push(line);
         Ok(())
@@ -125,7 +126,7 @@ impl Connection {
     pub fn answer(
         &mut self,
         request: &RequestId,
-        outcome: Result<&RawValue, &PeerError>,
+        outcome: Result<&Json, &PeerError>,
     ) -> Result<(), NotOpen> {
         self.requests.close(request)?;
         self.send_answer(request.as_raw(), outcome);
@@ -267,7 +268,7 @@ impl Connection {
             } => {
                 let notification = Notification {
                     method: method.into(),
-                    params: params.map(ToOwned::to_owned),
+                    params: params.map(Json::scanned),
                     emitted_at_ms,
                 };
                 self.emit(Event::Notification(notification), line.len());
@@ -275,7 +276,7 @@ impl Connection {
             Envelope::Answer { id, outcome } => match self.calls.answer(id.to_call()) {
                 Ok(call) => {
                     let outcome = match outcome {
-                        Ok(result) => Outcome::Answered(result.to_owned()),
+                        Ok(result) => Outcome::Answered(Json::scanned(result)),
                         Err(error) => Outcome::Failed(read_error(error)),
                     };
                     self.emit(Event::Settled { call, outcome }, line.len());
@@ -288,7 +289,7 @@ impl Connection {
                     let request = Request {
                         id,
                         method: method.into(),
-                        params: params.map(ToOwned::to_owned),
+                        params: params.map(Json::scanned),
                     };
                     self.emit(Event::Request(request), line.len());
                 }
@@ -340,7 +341,7 @@ impl Connection {
         self.send_answer(id.as_str(), Err(&error));
     }
 
-    fn send_answer(&mut self, id: &str, outcome: Result<&RawValue, &PeerError>) {
+    fn send_answer(&mut self, id: &str, outcome: Result<&Json, &PeerError>) {
         let line = Line::new(self.field).member("id", id);
         let line = match outcome {
             Ok(result) => line.member("result", result.get()),
@@ -400,21 +401,19 @@ impl Connection {
 }
 
 /// An error object that lacks its members still fails its call.
-fn read_error(error: &RawValue) -> PeerError {
-    #[derive(Deserialize)]
-    struct Members {
-        #[serde(default)]
+fn read_error(error: &str) -> PeerError {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Members<'a> {
         code: i64,
-        #[serde(default)]
         message: Option<Box<str>>,
-        #[serde(default)]
-        data: Option<Box<RawValue>>,
+        #[serde(borrow)]
+        data: Option<&'a RawValue>,
     }
-    let members: Option<Members> = serde_json::from_str(error.get()).ok();
-    let (code, message, data) = members.map_or((0, None, None), |m| (m.code, m.message, m.data));
+    let members: Members<'_> = serde_json::from_str(error).unwrap_or_default();
     PeerError {
-        code,
-        message: message.unwrap_or_else(|| error.get().into()),
-        data,
+        code: members.code,
+        message: members.message.unwrap_or_else(|| error.into()),
+        data: members.data.map(|data| Json::scanned(data.get())),
     }
 }

@@ -4,6 +4,7 @@
 //! goes; at the tail only a member `"id"` right before the last brace counts, for nothing else there is certain.
 
 use crate::id::RawId;
+use crate::scan::{ScanFault, Scanner};
 
 /// What is known of a line from its ends.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,83 +23,28 @@ impl<'a> Edges<'a> {
     pub(crate) fn of(head: &'a [u8], tail: &'a [u8]) -> Self {
         let mut edges = Self::default();
         // The walk ends at the first byte that it cannot follow; what was learned before stands.
-        _ = Walk { rest: head }.members(&mut edges);
+        _ = edges.walk(head);
         edges.id = edges.id.or_else(|| id_at_tail(tail));
         edges
     }
-}
 
-struct Walk<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Walk<'a> {
-    fn members(&mut self, edges: &mut Edges<'a>) -> Option<()> {
-        self.byte(b'{')?;
+    fn walk(&mut self, head: &'a [u8]) -> Result<(), ScanFault> {
+        let mut scanner = Scanner::new(head, usize::MAX);
+        scanner.byte(b'{', "'{'")?;
         loop {
-            let key = self.string()?;
-            self.byte(b':')?;
+            let key = &head[scanner.key()?];
             match key {
-                br#""method""# | br#""params""# => edges.kind = Some(Kind::Asks),
-                br#""result""# | br#""error""# => edges.kind = Some(Kind::Answers),
+                br#""method""# | br#""params""# => self.kind = Some(Kind::Asks),
+                br#""result""# | br#""error""# => self.kind = Some(Kind::Answers),
                 _ => {}
             }
-            let value = self.value()?;
+            let value = &head[scanner.value()?];
+            // A number that ends where the head ends may be only the beginning of one.
+            scanner.byte(b',', "','")?;
             if key == br#""id""# {
-                edges.id = std::str::from_utf8(value).ok().and_then(RawId::new);
-            }
-            self.byte(b',')?;
-        }
-    }
-
-    fn byte(&mut self, expected: u8) -> Option<()> {
-        self.rest = self.rest.trim_ascii_start().strip_prefix(&[expected])?;
-        Some(())
-    }
-
-    fn string(&mut self) -> Option<&'a [u8]> {
-        self.rest = self.rest.trim_ascii_start();
-        if *self.rest.first()? != b'"' {
-            return None;
-        }
-        let mut at = 1;
-        loop {
-            match self.rest.get(at)? {
-                b'"' => return Some(self.take(at + 1)),
-                b'\\' => at += 2,
-                _ => at += 1,
+                self.id = std::str::from_utf8(value).ok().and_then(RawId::new);
             }
         }
-    }
-
-    /// A whole value; nested ones are passed over without recursion.
-    fn value(&mut self) -> Option<&'a [u8]> {
-        self.rest = self.rest.trim_ascii_start();
-        let start = self.rest;
-        let mut depth = 0_usize;
-        loop {
-            match self.rest.first()? {
-                b'"' => _ = self.string()?,
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.take(1);
-                }
-                b'}' | b']' if depth > 0 => {
-                    depth -= 1;
-                    self.take(1);
-                }
-                b',' | b'}' if depth == 0 => {
-                    return Some(start[..start.len() - self.rest.len()].trim_ascii_end());
-                }
-                _ => _ = self.take(1),
-            }
-        }
-    }
-
-    fn take(&mut self, count: usize) -> &'a [u8] {
-        let (taken, rest) = self.rest.split_at(count);
-        self.rest = rest;
-        taken
     }
 }
 

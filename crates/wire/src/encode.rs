@@ -1,8 +1,7 @@
 //! Messages to lines.
 
-use serde_json::value::RawValue;
-
 use crate::event::PeerError;
+use crate::json::Json;
 
 /// Whether our lines carry `"jsonrpc":"2.0"`. Lines of the peer are accepted either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +34,7 @@ impl Line {
         self
     }
 
-    pub(crate) fn method(self, method: &str, params: Option<&RawValue>) -> Self {
+    pub(crate) fn method(self, method: &str, params: Option<&Json>) -> Self {
         let line = self.member("method", &quoted(method));
         match params {
             Some(params) => line.member("params", params.get()),

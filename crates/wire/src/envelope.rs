@@ -1,23 +1,17 @@
 //! A peek at one line: what kind of message it is, and where its parts lie.
 //!
-//! Nothing is copied: method, id, params, result and error are borrowed from the line, the last three as raw JSON that
+//! Nothing is copied: method, id, params, result and error are borrowed from the line, the last three as JSON text that
 //! somebody may type later. The peek checks what a later reader relies on: UTF-8, one JSON object and nothing after it,
 //! bounded nesting, and no key of the envelope twice (parsers differ on which of the two counts).
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::error::Category;
-use serde_json::value::RawValue;
-
-use crate::depth::is_deeper_than;
 use crate::id::RawId;
 use crate::report::Fault;
+use crate::scan::{ScanFault, Scanner};
 
 /// One message of the peer, borrowed from its line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Envelope<'a> {
     /// The peer asks and waits for an answer.
     Request {
@@ -25,24 +19,24 @@ pub enum Envelope<'a> {
         id: RawId<'a>,
         /// What is asked.
         method: Cow<'a, str>,
-        /// Its parameters.
-        params: Option<&'a RawValue>,
+        /// Its parameters, as JSON text.
+        params: Option<&'a str>,
     },
     /// The peer tells.
     Notification {
         /// What is told.
         method: Cow<'a, str>,
-        /// Its parameters.
-        params: Option<&'a RawValue>,
+        /// Its parameters, as JSON text.
+        params: Option<&'a str>,
         /// When the worker sent it, by its own clock.
         emitted_at_ms: Option<u64>,
     },
-    /// The peer answers a call: with a result, or with an error object.
+    /// The peer answers a call: with a result, or with an error object, as JSON text.
     Answer {
         /// The id that the call had.
         id: RawId<'a>,
         /// The result or the error.
-        outcome: Result<&'a RawValue, &'a RawValue>,
+        outcome: Result<&'a str, &'a str>,
     },
 }
 
@@ -52,50 +46,87 @@ pub enum Envelope<'a> {
 /// The [`Fault`] that makes the line unusable.
 pub fn peek(line: &[u8], depth_max: usize) -> Result<Envelope<'_>, Fault> {
     let text = std::str::from_utf8(line).map_err(|_| Fault::NotUtf8)?;
-    if is_deeper_than(line, depth_max) {
-        return Err(Fault::TooDeep);
+    match text.trim_start().as_bytes().first() {
+        Some(b'{') => Parts::read(text, depth_max)?.into_envelope(),
+        Some(b'[') => Err(Fault::Batch),
+        _ => {
+            let mut scanner = Scanner::new(line, depth_max);
+            scanner.value().and_then(|_| scanner.end())?;
+            Err(Fault::NotAnEnvelope("not an object"))
+        }
     }
-    if text.trim_start().starts_with('[') {
-        return Err(Fault::Batch);
-    }
-    let parts: Parts<'_> = serde_json::from_str(text).map_err(|error| match error.classify() {
-        Category::Data => Fault::NotAnEnvelope(error.to_string().into()),
-        Category::Syntax | Category::Eof | Category::Io => Fault::NotJson(error.to_string().into()),
-    })?;
-    parts.into_envelope()
 }
 
 #[derive(Default)]
 struct Parts<'a> {
-    id: Option<&'a RawValue>,
-    method: Option<Cow<'a, str>>,
-    params: Option<&'a RawValue>,
-    result: Option<&'a RawValue>,
-    error: Option<&'a RawValue>,
-    emitted_at_ms: Option<&'a RawValue>,
-    jsonrpc: Option<IgnoredAny>,
-    duplicate: Option<&'static str>,
+    id: Option<&'a str>,
+    method: Option<&'a str>,
+    params: Option<&'a str>,
+    result: Option<&'a str>,
+    error: Option<&'a str>,
+    emitted_at_ms: Option<&'a str>,
+    jsonrpc: Option<&'a str>,
 }
 
 impl<'a> Parts<'a> {
-    fn into_envelope(self) -> Result<Envelope<'a>, Fault> {
-        if let Some(key) = self.duplicate {
-            return Err(Fault::DuplicateKey(key));
+    fn read(text: &'a str, depth_max: usize) -> Result<Self, Fault> {
+        let mut parts = Self::default();
+        let mut duplicate = None;
+        // The envelope itself is one level.
+        let mut scanner = Scanner::new(text.as_bytes(), depth_max.saturating_sub(1));
+        scanner.byte(b'{', "'{'")?;
+        if !scanner.eats(b'}') {
+            loop {
+                let key = &text[scanner.key()?];
+                let value = &text[scanner.value()?];
+                if let Some((name, part)) = parts.slot(key)
+                    && part.replace(value).is_some()
+                {
+                    duplicate.get_or_insert(name);
+                }
+                if !scanner.eats(b',') {
+                    break;
+                }
+            }
+            scanner.byte(b'}', "',' or '}'")?;
         }
+        scanner.end()?;
+        match duplicate {
+            Some(name) => Err(Fault::DuplicateKey(name)),
+            None => Ok(parts),
+        }
+    }
+
+    /// Where the value of a key belongs. A key may be written with escapes and is the same key nevertheless.
+    fn slot(&mut self, key: &str) -> Option<(&'static str, &mut Option<&'a str>)> {
+        match unquoted(key)?.as_ref() {
+            "id" => Some(("id", &mut self.id)),
+            "method" => Some(("method", &mut self.method)),
+            "params" => Some(("params", &mut self.params)),
+            "result" => Some(("result", &mut self.result)),
+            "error" => Some(("error", &mut self.error)),
+            "emittedAtMs" => Some(("emittedAtMs", &mut self.emitted_at_ms)),
+            "jsonrpc" => Some(("jsonrpc", &mut self.jsonrpc)),
+            _ => None,
+        }
+    }
+
+    fn into_envelope(self) -> Result<Envelope<'a>, Fault> {
         let id = self
             .id
-            .map(|id| RawId::new(id.get()).ok_or(Fault::BadId))
+            .map(|id| RawId::new(id).ok_or(Fault::BadId))
             .transpose()?;
-        match (self.method, id, self.result, self.error) {
-            (Some(method), Some(id), None, None) => Ok(Envelope::Request {
-                id,
-                method,
-                params: self.params,
-            }),
+        let method = self
+            .method
+            .map(|method| unquoted(method).ok_or(METHOD_NOT_TEXT))
+            .transpose()?;
+        let params = self.params;
+        match (method, id, self.result, self.error) {
+            (Some(method), Some(id), None, None) => Ok(Envelope::Request { id, method, params }),
             (Some(method), None, None, None) => Ok(Envelope::Notification {
                 method,
-                params: self.params,
-                emitted_at_ms: self.emitted_at_ms.and_then(|at| at.get().parse().ok()),
+                params,
+                emitted_at_ms: self.emitted_at_ms.and_then(|at| at.parse().ok()),
             }),
             (None, Some(id), Some(result), None) => Ok(Envelope::Answer {
                 id,
@@ -105,90 +136,66 @@ impl<'a> Parts<'a> {
                 id,
                 outcome: Err(error),
             }),
-            (None, None, None, None) => Err(Fault::NotAnEnvelope("no method and no id".into())),
-            (None, None, _, _) => Err(Fault::NotAnEnvelope("an answer without id".into())),
+            (None, None, None, None) => Err(Fault::NotAnEnvelope("no method and no id")),
+            (None, None, _, _) => Err(Fault::NotAnEnvelope("an answer without id")),
             (None, Some(_), None, None) => Err(Fault::NotAnEnvelope(
-                "an id without method, result or error".into(),
+                "an id without method, result or error",
             )),
-            (None, Some(_), Some(_), Some(_)) => {
-                Err(Fault::NotAnEnvelope("a result and an error".into()))
-            }
-            (Some(_), _, _, _) => Err(Fault::NotAnEnvelope(
-                "a method with a result or an error".into(),
-            )),
+            (None, Some(_), Some(_), Some(_)) => Err(Fault::NotAnEnvelope("a result and an error")),
+            (Some(_), _, _, _) => Err(Fault::NotAnEnvelope("a method with a result or an error")),
         }
     }
 }
 
-#[derive(Deserialize)]
-#[serde(field_identifier)]
-enum Key {
-    #[serde(rename = "id")]
-    Id,
-    #[serde(rename = "method")]
-    Method,
-    #[serde(rename = "params")]
-    Params,
-    #[serde(rename = "result")]
-    Result,
-    #[serde(rename = "error")]
-    Error,
-    #[serde(rename = "emittedAtMs")]
-    EmittedAtMs,
-    #[serde(rename = "jsonrpc")]
-    JsonRpc,
-    #[serde(other)]
-    Unknown,
+const METHOD_NOT_TEXT: Fault = Fault::NotAnEnvelope("a method that is not a string");
+
+/// The content of a JSON string; borrowed unless it has escapes.
+fn unquoted(json: &str) -> Option<Cow<'_, str>> {
+    let content = json.strip_prefix('"')?.strip_suffix('"')?;
+    if content.contains('\\') {
+        return serde_json::from_str(json).ok().map(Cow::Owned);
+    }
+    Some(Cow::Borrowed(content))
 }
 
-impl<'de> Deserialize<'de> for Parts<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PartsVisitor)
-    }
-}
-
-struct PartsVisitor;
-
-impl<'de> Visitor<'de> for PartsVisitor {
-    type Value = Parts<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON-RPC message")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parts<'de>, A::Error> {
-        let mut parts = Parts::default();
-        while let Some(key) = map.next_key()? {
-            let duplicate = match key {
-                Key::Id => ("id", parts.id.replace(map.next_value()?).is_some()),
-                Key::Method => {
-                    let BorrowedStr(method) = map.next_value()?;
-                    ("method", parts.method.replace(method).is_some())
-                }
-                Key::Params => ("params", parts.params.replace(map.next_value()?).is_some()),
-                Key::Result => ("result", parts.result.replace(map.next_value()?).is_some()),
-                Key::Error => ("error", parts.error.replace(map.next_value()?).is_some()),
-                Key::EmittedAtMs => (
-                    "emittedAtMs",
-                    parts.emitted_at_ms.replace(map.next_value()?).is_some(),
-                ),
-                Key::JsonRpc => (
-                    "jsonrpc",
-                    parts.jsonrpc.replace(map.next_value()?).is_some(),
-                ),
-                Key::Unknown => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            if let (key, true) = duplicate {
-                parts.duplicate.get_or_insert(key);
-            }
+impl From<ScanFault> for Fault {
+    fn from(fault: ScanFault) -> Self {
+        match fault {
+            ScanFault::Expected(what, at) => Self::NotJson { expected: what, at },
+            ScanFault::TooDeep => Self::TooDeep,
         }
-        Ok(parts)
     }
 }
 
-/// `Cow<str>` by itself is always owned when deserialized.
-#[derive(Deserialize)]
-struct BorrowedStr<'a>(#[serde(borrow)] Cow<'a, str>);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_written_with_escapes_is_the_same_key() {
+        let line = br#"{"\u0069d":1,"id":2,"method":"m"}"#;
+        assert_eq!(peek(line, 128), Err(Fault::DuplicateKey("id")));
+        let line = br#"{"m\u0065thod":"a\u002fb"}"#;
+        let Ok(Envelope::Notification { method, .. }) = peek(line, 128) else {
+            panic!("not a notification");
+        };
+        assert_eq!(method, "a/b");
+    }
+
+    #[test]
+    fn the_envelope_counts_as_one_level() {
+        assert!(peek(br#"{"method":"m","params":[[]]}"#, 3).is_ok());
+        assert_eq!(
+            peek(br#"{"method":"m","params":[[]]}"#, 2),
+            Err(Fault::TooDeep)
+        );
+    }
+
+    #[test]
+    fn a_null_result_is_an_answer() {
+        let Ok(Envelope::Answer { outcome, .. }) = peek(br#"{"id":1,"result":null}"#, 128) else {
+            panic!("not an answer");
+        };
+        assert_eq!(outcome, Ok("null"));
+    }
+}

@@ -1,8 +1,7 @@
 //! What a connection tells its owner.
 
-use serde_json::value::RawValue;
-
 use crate::id::{CallId, RequestId};
+use crate::json::Json;
 use crate::report::{Fault, Report};
 
 /// Something that happened, in the order in which the peer's lines came.
@@ -32,7 +31,7 @@ pub enum Event {
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The peer's result.
-    Answered(Box<RawValue>),
+    Answered(Json),
     /// The peer's error.
     Failed(PeerError),
     /// The deadline passed.
@@ -79,7 +78,7 @@ pub struct PeerError {
     /// The message; the raw error where the peer gave none.
     pub message: Box<str>,
     /// Whatever else the peer said.
-    pub data: Option<Box<RawValue>>,
+    pub data: Option<Json>,
 }
 
 /// A message that wants no answer.
@@ -88,7 +87,7 @@ pub struct Notification {
     /// What it tells.
     pub method: Box<str>,
     /// Its parameters, as they came.
-    pub params: Option<Box<RawValue>>,
+    pub params: Option<Json>,
     /// When the worker sent it, by its own clock.
     pub emitted_at_ms: Option<u64>,
 }
@@ -101,5 +100,5 @@ pub struct Request {
     /// What it asks.
     pub method: Box<str>,
     /// Its parameters, as they came.
-    pub params: Option<Box<RawValue>>,
+    pub params: Option<Json>,
 }

@@ -5,17 +5,18 @@
 
 mod calls;
 mod connection;
-mod depth;
 mod edges;
 mod encode;
 mod envelope;
 mod event;
 mod framer;
 mod id;
+mod json;
 mod limits;
 mod outbox;
 mod report;
 mod requests;
+mod scan;
 
 pub use connection::{Connection, Refused, Wake};
 pub use encode::JsonRpcField;
@@ -23,6 +24,7 @@ pub use envelope::{Envelope, peek};
 pub use event::{Event, Notification, Outcome, PeerError, Progress, Request};
 pub use framer::{Frame, Framer};
 pub use id::{CallId, RawId, RequestId};
+pub use json::Json;
 pub use limits::Limits;
 pub use report::{Counts, Fault, Report};
 pub use requests::NotOpen;

@@ -54,9 +54,14 @@ pub enum Fault {
     /// Some byte is not UTF-8.
     #[error("invalid UTF-8")]
     NotUtf8,
-    /// The parser's reason.
-    #[error("not JSON ({0})")]
-    NotJson(Box<str>),
+    /// It breaks the grammar.
+    #[error("not JSON (expected {expected} at byte {at})")]
+    NotJson {
+        /// What the grammar wants.
+        expected: &'static str,
+        /// Where it does.
+        at: usize,
+    },
     /// Brackets nest beyond the limit.
     #[error("nesting too deep")]
     TooDeep,
@@ -68,7 +73,7 @@ pub enum Fault {
     Batch,
     /// JSON, but neither request, notification nor answer.
     #[error("not a JSON-RPC message ({0})")]
-    NotAnEnvelope(Box<str>),
+    NotAnEnvelope(&'static str),
     /// An id that is null, a fraction, a boolean or a structure.
     #[error("an id that is neither integer nor string")]
     BadId,
@@ -130,7 +135,7 @@ impl Counts {
             Fault::UnknownAnswer => &mut self.unknown_answers,
             Fault::RepeatedRequest | Fault::TooManyRequests => &mut self.refused_requests,
             Fault::NotUtf8
-            | Fault::NotJson(_)
+            | Fault::NotJson { .. }
             | Fault::TooDeep
             | Fault::DuplicateKey(_)
             | Fault::Batch

@@ -1,6 +1,9 @@
 //! The laws and the behaviour of a connection, seen from outside.
 
-#![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that unwraps fails and says where"
+)]
 
 mod laws;
 mod script;

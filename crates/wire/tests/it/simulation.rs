@@ -7,8 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use serde_json::value::RawValue;
-use wire::{CallId, Connection, Event, Fault, JsonRpcField, Limits, Outcome, RequestId};
+use wire::{CallId, Connection, Event, Fault, Json, JsonRpcField, Limits, Outcome, RequestId};
 
 const STEPS: usize = 400;
 
@@ -275,7 +274,7 @@ impl Side {
             Event::Reported(report) => match report.fault {
                 Fault::LateAnswer(_) | Fault::TooManyRequests => {}
                 Fault::NotUtf8
-                | Fault::NotJson(_)
+                | Fault::NotJson { .. }
                 | Fault::Batch
                 | Fault::NotAnEnvelope(_)
                 | Fault::TooLong => self.garbage += 1,
@@ -286,6 +285,6 @@ impl Side {
     }
 }
 
-fn number(value: u64) -> Box<RawValue> {
-    RawValue::from_string(value.to_string()).unwrap()
+fn number(value: u64) -> Json {
+    Json::of(&value).unwrap()
 }
