@@ -229,6 +229,12 @@ impl Connection {
             && self.event_bytes < self.limits.event_bytes_max
     }
 
+    /// Whether the connection is over; events that tell of it may still wait.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// How many lines came so far, and how many of them were faulty.
     #[must_use]
     pub fn counts(&self) -> Counts {

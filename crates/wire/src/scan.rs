@@ -226,8 +226,8 @@ fn plain_bytes(rest: &[u8]) -> usize {
         let word = u64::from_le_bytes(*word);
         // A byte is zero exactly where its highest bit is set here, up to the first such byte.
         let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-        let quotes = zeros(word ^ ONES * u64::from(b'"'));
-        let backslashes = zeros(word ^ ONES * u64::from(b'\\'));
+        let quotes = zeros(word ^ (ONES * u64::from(b'"')));
+        let backslashes = zeros(word ^ (ONES * u64::from(b'\\')));
         let controls = word.wrapping_sub(ONES * u64::from(b' ')) & !word & HIGHS;
         let special = quotes | backslashes | controls;
         if special != 0 {
