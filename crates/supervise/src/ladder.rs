@@ -111,20 +111,17 @@ mod tests {
         let start = Instant::now();
         let mut written = String::new();
         for time in times {
-            write!(written, "{time:>5}:").unwrap();
-            loop {
+            write!(written, "at {time}:").unwrap();
+            let last = loop {
                 match climb.next(start + Duration::from_millis(*time)) {
                     Step::Take(rung) => write!(written, " {rung:?},").unwrap(),
                     Step::WaitUntil(until) => {
-                        writeln!(written, " wait until {}", (until - start).as_millis()).unwrap();
-                        break;
+                        break format!("wait until {}", (until - start).as_millis());
                     }
-                    Step::GiveUp => {
-                        writeln!(written, " give up").unwrap();
-                        break;
-                    }
+                    Step::GiveUp => break "give up".into(),
                 }
-            }
+            };
+            writeln!(written, " {last}").unwrap();
         }
         expect.assert_eq(&written);
     }
@@ -135,16 +132,16 @@ mod tests {
             [100, 200, 300, 400],
             &[0, 99, 100, 299, 300, 599, 600, 999, 1000, 2000],
             &expect![[r#"
-                    0: CloseStdin, wait until 100
-                   99: wait until 100
-                  100: Terminate, wait until 300
-                  299: wait until 300
-                  300: TerminateAgain, wait until 600
-                  599: wait until 600
-                  600: Kill, wait until 1000
-                  999: wait until 1000
-                 1000: give up
-                 2000: give up
+                at 0: CloseStdin, wait until 100
+                at 99: wait until 100
+                at 100: Terminate, wait until 300
+                at 299: wait until 300
+                at 300: TerminateAgain, wait until 600
+                at 599: wait until 600
+                at 600: Kill, wait until 1000
+                at 999: wait until 1000
+                at 1000: give up
+                at 2000: give up
             "#]],
         );
     }
@@ -155,10 +152,10 @@ mod tests {
             [100, 100, 100, 100],
             &[0, 5000, 5050, 9000],
             &expect![[r#"
-                    0: CloseStdin, wait until 100
-                 5000: Terminate, wait until 5100
-                 5050: wait until 5100
-                 9000: TerminateAgain, wait until 9100
+                at 0: CloseStdin, wait until 100
+                at 5000: Terminate, wait until 5100
+                at 5050: wait until 5100
+                at 9000: TerminateAgain, wait until 9100
             "#]],
         );
     }
@@ -169,8 +166,8 @@ mod tests {
             [0, 0, 0, 100],
             &[0, 100],
             &expect![[r#"
-                    0: CloseStdin, Terminate, TerminateAgain, Kill, wait until 100
-                  100: give up
+                at 0: CloseStdin, Terminate, TerminateAgain, Kill, wait until 100
+                at 100: give up
             "#]],
         );
     }
