@@ -1,2 +1,36 @@
-//! Development tool.
-fn main() {}
+//! `cargo xtask`: the commands of development, one file each.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the output of a command-line program"
+)]
+
+mod codex;
+mod run;
+mod schema;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+/// Development commands of this workspace.
+#[derive(clap::Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Command {
+    /// Get the app-server schema from a real codex and write (or check) `schema/`
+    Schema(schema::Arguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Command::parse() {
+        Command::Schema(arguments) => schema::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
