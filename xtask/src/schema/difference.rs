@@ -9,53 +9,45 @@ const COMMON_LINES_MIN: usize = 3;
 
 /// `None` if the texts are equal; else their first differences, `-` committed and `+` fresh.
 pub(super) fn between(committed: &str, fresh: &str) -> Option<String> {
-    if committed == fresh {
-        return None;
-    }
-    let (old, new): (Vec<&str>, Vec<&str>) =
-        (committed.split('\n').collect(), fresh.split('\n').collect());
-    let (mut i, mut j) = (0, 0);
+    let (old, new): (Vec<&str>, Vec<&str>) = (committed.split('\n').collect(), fresh.split('\n').collect());
     let mut text = String::new();
-    for _ in 0..HUNKS_MAX {
-        let same = old[i..]
-            .iter()
-            .zip(&new[j..])
-            .take_while(|(a, b)| a == b)
-            .count();
+    let (mut i, mut j) = (0, 0);
+    let mut hunks = 0;
+    loop {
+        let same = old[i..].iter().zip(&new[j..]).take_while(|(a, b)| a == b).count();
         (i, j) = (i + same, j + same);
         if i == old.len() && j == new.len() {
-            return Some(text);
+            return (hunks > 0).then_some(text);
+        }
+        if hunks == HUNKS_MAX {
+            return Some(text + " …\n");
         }
         let (removed, added) = next_common(&old[i..], &new[j..]);
         text += &format!(" line {}\n", i + 1);
         show(&mut text, '-', &old[i..i + removed]);
         show(&mut text, '+', &new[j..j + added]);
         (i, j) = (i + removed, j + added);
+        hunks += 1;
     }
-    text += " …\n";
-    Some(text)
 }
 
 /// How many lines of each to pass over until both go on alike; all of them if they never do.
 fn next_common(old: &[&str], new: &[&str]) -> (usize, usize) {
-    let alike = |i: usize, j: usize| {
-        let ends_together = i == old.len() && j == new.len();
-        ends_together
-            || (i < old.len()
-                && old[i..]
-                    .iter()
-                    .zip(&new[j..])
-                    .take(COMMON_LINES_MIN)
-                    .all(|(a, b)| a == b))
-    };
-    for distance in 1..=LOOKAHEAD_LINES_MAX.min(old.len() + new.len()) {
+    for distance in 1..=LOOKAHEAD_LINES_MAX {
         for i in distance.saturating_sub(new.len())..=distance.min(old.len()) {
-            if distance - i < new.len() + 1 && alike(i, distance - i) {
+            if go_on_alike(&old[i..], &new[distance - i..]) {
                 return (i, distance - i);
             }
         }
     }
     (old.len(), new.len())
+}
+
+fn go_on_alike(old: &[&str], new: &[&str]) -> bool {
+    match (old.get(..COMMON_LINES_MIN), new.get(..COMMON_LINES_MIN)) {
+        (Some(old), Some(new)) => old == new,
+        _ => old == new,
+    }
 }
 
 fn show(text: &mut String, sign: char, lines: &[&str]) {
@@ -97,8 +89,7 @@ mod tests {
                  line 6
                  + new
                  line 9
-                 + 
-                 …
+                 - i
             "#]],
         );
     }
