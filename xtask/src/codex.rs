@@ -117,7 +117,7 @@ fn native_binary(node_modules: &Path) -> Option<PathBuf> {
     [own_package, scope.join("codex")]
         .iter()
         .filter_map(|package| fs::read_dir(package.join("vendor")).ok())
-        .flat_map(|targets| targets.flatten())
+        .flat_map(Iterator::flatten)
         .filter(|target| is_our_target(&target.file_name().to_string_lossy()))
         .flat_map(|target| {
             [

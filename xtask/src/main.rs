@@ -5,9 +5,12 @@
     reason = "the output of a command-line program"
 )]
 
+mod audit;
 mod codex;
 mod run;
 mod schema;
+mod test;
+mod tidy;
 mod workspace;
 
 use std::process::ExitCode;
@@ -20,11 +23,20 @@ use clap::Parser as _;
 enum Command {
     /// Get the app-server schema from a real codex and write (or check) `schema/`
     Schema(schema::Arguments),
+    /// Run everything that says whether the tree is right
+    Test(test::Arguments),
+    /// Judge our dependencies by deny.toml
+    Audit,
+    /// Check the rules of the repository that no compiler knows
+    Tidy,
 }
 
 fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Schema(arguments) => schema::run(&arguments),
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Audit => audit::run(),
+        Command::Tidy => tidy::run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -40,9 +40,11 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The cargo that runs us.
-pub(crate) fn cargo() -> Command {
-    program(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+/// The cargo that runs us, with arguments as one would type them.
+pub(crate) fn cargo(arguments: &str) -> Command {
+    let mut command = program(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments.split_whitespace());
+    command
 }
 
 /// Runs a command to its end with our own output streams.

@@ -15,7 +15,7 @@ mod difference;
 mod methods;
 mod trim;
 
-pub(crate) use methods::MethodTable;
+pub(crate) use methods::{Method, MethodTable};
 pub(crate) use trim::{pretty, trimmed};
 
 #[derive(clap::Args)]
@@ -88,8 +88,7 @@ impl SchemaFile {
 fn files_of(codex: &Codex) -> Result<[SchemaFile; 3]> {
     let whole = bundle::ask(&codex.binary, bundle::Extent::Experimental)?;
     let stable = bundle::ask(&codex.binary, bundle::Extent::Stable)?;
-    let table = MethodTable::of(&whole)
-        .and_then(|table| Ok(table.marked_against(&MethodTable::of(&stable)?, &whole, &stable)))?;
+    let table = MethodTable::compared(&whole, &stable)?;
     Ok([
         SchemaFile {
             name: "VERSION",

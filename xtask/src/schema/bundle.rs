@@ -15,6 +15,7 @@ const GENERATE_TIMEOUT: Duration = Duration::from_secs(60);
 const BUNDLE: &str = "codex_app_server_protocol.schemas.json";
 
 /// How much of the protocol to ask for.
+#[derive(Clone, Copy)]
 pub(super) enum Extent {
     Stable,
     Experimental,

@@ -9,12 +9,17 @@ const COMMON_LINES_MIN: usize = 3;
 
 /// `None` if the texts are equal; else their first differences, `-` committed and `+` fresh.
 pub(super) fn between(committed: &str, fresh: &str) -> Option<String> {
-    let (old, new): (Vec<&str>, Vec<&str>) = (committed.split('\n').collect(), fresh.split('\n').collect());
+    let (old, new): (Vec<&str>, Vec<&str>) =
+        (committed.split('\n').collect(), fresh.split('\n').collect());
     let mut text = String::new();
     let (mut i, mut j) = (0, 0);
     let mut hunks = 0;
     loop {
-        let same = old[i..].iter().zip(&new[j..]).take_while(|(a, b)| a == b).count();
+        let same = old[i..]
+            .iter()
+            .zip(&new[j..])
+            .take_while(|(a, b)| a == b)
+            .count();
         (i, j) = (i + same, j + same);
         if i == old.len() && j == new.len() {
             return (hunks > 0).then_some(text);
@@ -63,17 +68,13 @@ fn show(text: &mut String, sign: char, lines: &[&str]) {
 mod tests {
     use expect_test::{Expect, expect};
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "an expectation is used once, where it is written"
-    )]
-    fn check(committed: &str, fresh: &str, expected: Expect) {
+    fn check(committed: &str, fresh: &str, expected: &Expect) {
         expected.assert_eq(&super::between(committed, fresh).unwrap_or_else(|| "equal".to_owned()));
     }
 
     #[test]
     fn equal_texts_have_no_difference() {
-        check("a\nb\n", "a\nb\n", expect!["equal"]);
+        check("a\nb\n", "a\nb\n", &expect!["equal"]);
     }
 
     #[test]
@@ -82,7 +83,7 @@ mod tests {
         check(
             old,
             "a\nB\nc\nd\ne\nnew\nf\ng\nh\n",
-            expect![[r#"
+            &expect![[r#"
                  line 2
                  - b
                  + B
@@ -97,45 +98,53 @@ mod tests {
     #[test]
     fn a_missing_file_is_one_long_addition() {
         let fresh = (1..=20).map(|n| format!("line {n}\n")).collect::<String>();
-        check("", &fresh, expect![[r#"
-             line 1
-             + line 1
-             + line 2
-             + line 3
-             + line 4
-             + line 5
-             + line 6
-             + line 7
-             + line 8
-             + … 12 more lines
-        "#]]);
+        check(
+            "",
+            &fresh,
+            &expect![[r#"
+                 line 1
+                 + line 1
+                 + line 2
+                 + line 3
+                 + line 4
+                 + line 5
+                 + line 6
+                 + line 7
+                 + line 8
+                 + … 12 more lines
+            "#]],
+        );
     }
 
     #[test]
     fn texts_with_nothing_in_common_end() {
         let old = "x\n".repeat(1000);
         let new = "y\n".repeat(1000);
-        check(&old, &new, expect![[r#"
-             line 1
-             - x
-             - x
-             - x
-             - x
-             - x
-             - x
-             - x
-             - x
-             - … 993 more lines
-             + y
-             + y
-             + y
-             + y
-             + y
-             + y
-             + y
-             + y
-             + … 993 more lines
-        "#]]);
+        check(
+            &old,
+            &new,
+            &expect![[r#"
+                 line 1
+                 - x
+                 - x
+                 - x
+                 - x
+                 - x
+                 - x
+                 - x
+                 - x
+                 - … 993 more lines
+                 + y
+                 + y
+                 + y
+                 + y
+                 + y
+                 + y
+                 + y
+                 + y
+                 + … 993 more lines
+            "#]],
+        );
     }
 
     #[test]
@@ -150,17 +159,21 @@ mod tests {
                 }
             })
             .collect::<String>();
-        check(&old, &new, expect![[r#"
-             line 1
-             - 0
-             + changed
-             line 11
-             - 10
-             + changed
-             line 21
-             - 20
-             + changed
-             …
-        "#]]);
+        check(
+            &old,
+            &new,
+            &expect![[r#"
+                 line 1
+                 - 0
+                 + changed
+                 line 11
+                 - 10
+                 + changed
+                 line 21
+                 - 20
+                 + changed
+                 …
+            "#]],
+        );
     }
 }

@@ -1,8 +1,6 @@
 //! The method table: every method of the protocol in upstream's order, with the name of its params' definition
 //! and what of it is experimental, that is, present only when the binary is asked for its experimental part.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,93 +9,97 @@ use serde_json::Value;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MethodTable {
-    pub(crate) client_requests: Vec<ClientRequest>,
-    pub(crate) client_notifications: Vec<Method>,
-    pub(crate) server_notifications: Vec<Method>,
-    pub(crate) server_requests: Vec<Method>,
+    client_requests: Vec<Method>,
+    client_notifications: Vec<Method>,
+    server_notifications: Vec<Method>,
+    server_requests: Vec<Method>,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Method {
     pub(crate) method: String,
     /// Where the params are defined, below `#/definitions/`.
     pub(crate) params: Option<String>,
-    pub(crate) experimental: bool,
-}
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ClientRequest {
-    #[serde(flatten)]
-    pub(crate) method: Method,
-    /// Fields of the params that need the experimental API although the method does not.
-    pub(crate) experimental_fields: Vec<String>,
+    experimental: bool,
+    /// Of a client's request: the fields of its params that need the experimental API although the method does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    experimental_fields: Option<Vec<String>>,
 }
 
 impl MethodTable {
     /// The methods of one bundle, none of them marked as experimental.
     pub(crate) fn of(bundle: &Value) -> Result<Self> {
-        let unmarked = |method| ClientRequest {
-            method,
-            experimental_fields: Vec::new(),
-        };
         Ok(Self {
-            client_requests: methods_in(bundle, "ClientRequest")?
-                .into_iter()
-                .map(unmarked)
-                .collect(),
+            client_requests: methods_in(bundle, "ClientRequest")?,
             client_notifications: methods_in(bundle, "ClientNotification")?,
             server_notifications: methods_in(bundle, "ServerNotification")?,
             server_requests: methods_in(bundle, "ServerRequest")?,
         })
     }
 
-    /// The same methods with all marks that follow from comparing the whole bundle with its stable part.
-    pub(super) fn marked_against(
-        mut self,
-        stable: &Self,
-        whole_bundle: &Value,
-        stable_bundle: &Value,
-    ) -> Self {
-        let stable_requests: BTreeSet<&str> = stable
-            .client_requests
-            .iter()
-            .map(|request| request.method.method.as_str())
-            .collect();
-        for request in &mut self.client_requests {
-            request.method.experimental = !stable_requests.contains(request.method.method.as_str());
-            if let (false, Some(params)) = (request.method.experimental, &request.method.params) {
-                let stable_fields = fields_of(stable_bundle, params);
-                request.experimental_fields = fields_of(whole_bundle, params);
-                request
-                    .experimental_fields
-                    .retain(|field| !stable_fields.contains(field));
-            }
+    /// The methods of the whole bundle, marked where its stable part lacks them.
+    pub(super) fn compared(whole: &Value, stable: &Value) -> Result<Self> {
+        let mut table = Self::of(whole)?;
+        let stable_table = Self::of(stable)?;
+        mark(&mut table.client_requests, &stable_table.client_requests);
+        mark(
+            &mut table.client_notifications,
+            &stable_table.client_notifications,
+        );
+        mark(
+            &mut table.server_notifications,
+            &stable_table.server_notifications,
+        );
+        mark(&mut table.server_requests, &stable_table.server_requests);
+        for request in &mut table.client_requests {
+            request.experimental_fields = Some(match &request.params {
+                Some(params) if !request.experimental => fields_added(params, whole, stable),
+                _ => Vec::new(),
+            });
         }
-        mark(&mut self.client_notifications, &stable.client_notifications);
-        mark(&mut self.server_notifications, &stable.server_notifications);
-        mark(&mut self.server_requests, &stable.server_requests);
-        self
+        Ok(table)
+    }
+
+    /// The four groups under their names in `methods.json`.
+    pub(crate) fn groups(&self) -> [(&'static str, &[Method]); 4] {
+        [
+            ("clientRequests", &self.client_requests),
+            ("clientNotifications", &self.client_notifications),
+            ("serverNotifications", &self.server_notifications),
+            ("serverRequests", &self.server_requests),
+        ]
+    }
+
+    /// The first request, with its field, whose experimental field the bundle does not have.
+    pub(crate) fn unknown_field(&self, bundle: &Value) -> Option<(&str, &str)> {
+        self.client_requests.iter().find_map(|request| {
+            let known = request
+                .params
+                .as_ref()
+                .map_or_else(Vec::new, |params| fields_of(bundle, params));
+            let fields = request.experimental_fields.iter().flatten();
+            fields
+                .map(String::as_str)
+                .find(|field| !known.contains(field))
+                .map(|field| (request.method.as_str(), field))
+        })
     }
 
     /// The table as JSON, one method a line.
     pub(super) fn to_text(&self) -> String {
-        let groups = [
-            ("clientRequests", lines_of(&self.client_requests)),
-            ("clientNotifications", lines_of(&self.client_notifications)),
-            ("serverNotifications", lines_of(&self.server_notifications)),
-            ("serverRequests", lines_of(&self.server_requests)),
-        ];
-        let groups = groups.map(|(name, lines)| format!(" \"{name}\": [{}\n ]", lines.join(",")));
+        let groups = self.groups().map(|(name, methods)| {
+            let line = |method| {
+                format!(
+                    "\n  {}",
+                    serde_json::to_string(method).expect("a method is JSON")
+                )
+            };
+            let lines: Vec<String> = methods.iter().map(line).collect();
+            format!(" \"{name}\": [{}\n ]", lines.join(","))
+        });
         format!("{{\n{}\n}}\n", groups.join(",\n"))
     }
-}
-
-fn lines_of<T: Serialize>(methods: &[T]) -> Vec<String> {
-    methods
-        .iter()
-        .filter_map(|method| Some(format!("\n  {}", serde_json::to_string(method).ok()?)))
-        .collect()
 }
 
 fn mark(methods: &mut [Method], stable: &[Method]) {
@@ -131,6 +133,7 @@ fn method_in(variant: &Value) -> Option<Method> {
         method,
         params,
         experimental: false,
+        experimental_fields: None,
     })
 }
 
@@ -151,15 +154,24 @@ fn definition_named_by(params: &Value) -> Option<String> {
         .find_map(definition_named_by)
 }
 
-fn fields_of(bundle: &Value, definition: &str) -> Vec<String> {
-    let properties = bundle.pointer(&format!("/definitions/{definition}/properties"));
-    let mut fields: Vec<String> = properties
-        .and_then(Value::as_object)
+fn fields_added(definition: &str, whole: &Value, stable: &Value) -> Vec<String> {
+    let stable_fields = fields_of(stable, definition);
+    let added = fields_of(whole, definition)
         .into_iter()
-        .flat_map(|map| map.keys().cloned())
-        .collect();
-    fields.sort_unstable();
-    fields
+        .filter(|field| !stable_fields.contains(field));
+    let mut added: Vec<String> = added.map(str::to_owned).collect();
+    added.sort_unstable();
+    added
+}
+
+fn fields_of<'a>(bundle: &'a Value, definition: &str) -> Vec<&'a str> {
+    let properties = bundle
+        .pointer(&format!("/definitions/{definition}/properties"))
+        .and_then(Value::as_object);
+    properties
+        .into_iter()
+        .flat_map(|properties| properties.keys().map(String::as_str))
+        .collect()
 }
 
 #[cfg(test)]
@@ -201,11 +213,7 @@ mod tests {
             &json!({ "cwd": {}, "tools": {}, "mode": {} }),
         );
         let stable = bundle(&json!([start, logout]), &json!({ "cwd": {} }));
-        let table = MethodTable::of(&whole).unwrap().marked_against(
-            &MethodTable::of(&stable).unwrap(),
-            &whole,
-            &stable,
-        );
+        let table = MethodTable::compared(&whole, &stable).unwrap();
         expect![[r#"
             {
              "clientRequests": [

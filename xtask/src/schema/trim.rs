@@ -24,14 +24,11 @@ pub(crate) fn trimmed(mut schema: Value) -> Value {
 /// A value as text with one blank per level and a newline at the end.
 pub(crate) fn pretty(value: &Value) -> String {
     let mut bytes = Vec::new();
-    let written = value.serialize(&mut Serializer::with_formatter(
-        &mut bytes,
-        PrettyFormatter::with_indent(b" "),
-    ));
-    debug_assert!(written.is_ok(), "a value is always JSON");
-    let mut text = String::from_utf8_lossy(&bytes).into_owned();
-    text.push('\n');
-    text
+    let formatter = PrettyFormatter::with_indent(b" ");
+    let mut serializer = Serializer::with_formatter(&mut bytes, formatter);
+    value.serialize(&mut serializer).expect("a value is JSON");
+    bytes.push(b'\n');
+    String::from_utf8(bytes).expect("JSON is UTF-8")
 }
 
 fn trim_schema(schema: &mut Value) {
@@ -42,7 +39,7 @@ fn trim_schema(schema: &mut Value) {
             for (keyword, value) in keywords.iter_mut() {
                 match value {
                     Value::Object(members) if NAMESPACES.contains(&keyword.as_str()) => {
-                        trim_members(members)
+                        trim_members(members);
                     }
                     _ if LITERALS.contains(&keyword.as_str()) => {}
                     _ => trim_schema(value),
