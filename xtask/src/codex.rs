@@ -12,6 +12,9 @@ use anyhow::{Context as _, Result, bail};
 use crate::run;
 use crate::workspace::{self, Workspace};
 
+/// Names the binary to the tests that need one.
+pub(crate) const PATH_VARIABLE: &str = "SWITCHBOARD_CODEX";
+
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 const VERSION_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -6,7 +6,9 @@
 )]
 
 mod audit;
+mod bench;
 mod codex;
+mod record;
 mod run;
 mod schema;
 mod test;
@@ -21,22 +23,28 @@ use clap::Parser as _;
 #[derive(clap::Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Command {
-    /// Get the app-server schema from a real codex and write (or check) `schema/`
-    Schema(schema::Arguments),
     /// Run everything that says whether the tree is right
     Test(test::Arguments),
-    /// Judge our dependencies by deny.toml
-    Audit,
     /// Check the rules of the repository that no compiler knows
     Tidy,
+    /// Get the app-server schema from a real codex and write (or check) `schema/`
+    Schema(schema::Arguments),
+    /// Record the real codex anew into `transcripts/`
+    Record(record::Arguments),
+    /// Judge our dependencies by `deny.toml`
+    Audit,
+    /// Run a benchmark
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
     let done = match Command::parse() {
-        Command::Schema(arguments) => schema::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
-        Command::Audit => audit::run(),
         Command::Tidy => tidy::run(),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Audit => audit::run(),
+        Command::Bench(arguments) => bench::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::Outcome;
-use crate::codex::Codex;
+use crate::codex::{self, Codex};
 use crate::workspace::Workspace;
 use crate::{run, schema, tidy};
 
@@ -55,9 +55,8 @@ const BUILD_STEP_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 const SCALE: &str = "SWITCHBOARD_TEST_SCALE";
 const LOOPS_SCALE: u32 = 10;
 
-/// The feature that a crate gives to its tests against the real codex, and the variable that names the binary.
+/// The feature that a crate gives to its tests against the real codex.
 const REAL_CODEX: &str = "real-codex";
-const CODEX_PATH: &str = "SWITCHBOARD_CODEX";
 
 pub(super) fn names() -> [&'static str; STEPS.len()] {
     STEPS.each_ref().map(|step| step.name)
@@ -110,7 +109,7 @@ fn real_codex() -> Outcome {
     }
     with_codex(|codex| {
         let mut cargo = run::cargo("test --no-fail-fast");
-        cargo.env(CODEX_PATH, &codex.binary);
+        cargo.env(codex::PATH_VARIABLE, &codex.binary);
         for member in &members {
             cargo.args([
                 "-p",
