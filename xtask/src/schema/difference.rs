@@ -25,10 +25,10 @@ pub(super) fn between(committed: &str, fresh: &str) -> Option<String> {
             return (hunks > 0).then_some(text);
         }
         if hunks == HUNKS_MAX {
-            return Some(text + " …\n");
+            return Some(text + "…\n");
         }
         let (removed, added) = next_common(&old[i..], &new[j..]);
-        text += &format!(" line {}\n", i + 1);
+        text += &format!("line {}\n", i + 1);
         show(&mut text, '-', &old[i..i + removed]);
         show(&mut text, '+', &new[j..j + added]);
         (i, j) = (i + removed, j + added);
@@ -57,10 +57,10 @@ fn go_on_alike(old: &[&str], new: &[&str]) -> bool {
 
 fn show(text: &mut String, sign: char, lines: &[&str]) {
     for line in lines.iter().take(HUNK_LINES_MAX) {
-        *text += &format!(" {sign} {line}\n");
+        *text += &format!("{sign} {line}\n");
     }
     if lines.len() > HUNK_LINES_MAX {
-        *text += &format!(" {sign} … {} more lines\n", lines.len() - HUNK_LINES_MAX);
+        *text += &format!("{sign} … {} more lines\n", lines.len() - HUNK_LINES_MAX);
     }
 }
 
