@@ -124,7 +124,11 @@ impl Client {
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn resume_thread(&mut self, thread: &str, options: &ThreadOptions) -> Result<Box<str>, CallError> {
+    pub async fn resume_thread(
+        &mut self,
+        thread: &str,
+        options: &ThreadOptions,
+    ) -> Result<Box<str>, CallError> {
         let mut params = options.params();
         params["threadId"] = json!(thread);
         params["excludeTurns"] = json!(true);
@@ -148,14 +152,20 @@ impl Client {
     /// [`Refused`], and then nothing was sent.
     pub fn interrupt(&mut self, thread: &str, turn: &str) -> Result<(), Refused> {
         let params = encode(&json!({"threadId": thread, "turnId": turn}));
-        self.link.call("turn/interrupt", &params, CALL_TIMEOUT).map(drop)
+        self.link
+            .call("turn/interrupt", &params, CALL_TIMEOUT)
+            .map(drop)
     }
 
     /// Answers a request of the worker.
     ///
     /// # Errors
     /// [`NotOpen`] for a second answer.
-    pub fn answer(&mut self, request: &RequestId, outcome: Result<&Json, &PeerError>) -> Result<(), NotOpen> {
+    pub fn answer(
+        &mut self,
+        request: &RequestId,
+        outcome: Result<&Json, &PeerError>,
+    ) -> Result<(), NotOpen> {
         self.link.answer(request, outcome)
     }
 
@@ -175,7 +185,9 @@ impl Client {
     async fn shake_hands(&mut self, initialize: Initialize) -> Result<Greeting, CallError> {
         let (mut handshake, mut params) = Handshake::start(initialize);
         loop {
-            let outcome = self.outcome("initialize", &params, HANDSHAKE_TIMEOUT).await?;
+            let outcome = self
+                .outcome("initialize", &params, HANDSHAKE_TIMEOUT)
+                .await?;
             match handshake.handle(outcome) {
                 Next::Retry(again) => params = again,
                 Next::Ready(greeting) => {
@@ -187,20 +199,36 @@ impl Client {
         }
     }
 
-    async fn call(&mut self, method: &str, params: Value, timeout: Duration) -> Result<Json, CallError> {
+    async fn call(
+        &mut self,
+        method: &str,
+        params: Value,
+        timeout: Duration,
+    ) -> Result<Json, CallError> {
         match self.outcome(method, &params, timeout).await? {
             Outcome::Answered(result) => Ok(result),
             other => Err(no_result(method, other)),
         }
     }
 
-    async fn outcome(&mut self, method: &str, params: &Value, timeout: Duration) -> Result<Outcome, CallError> {
+    async fn outcome(
+        &mut self,
+        method: &str,
+        params: &Value,
+        timeout: Duration,
+    ) -> Result<Outcome, CallError> {
         let call = self.link.call(method, &encode(params), timeout)?;
         loop {
             match self.link.next().await {
-                Some(Event::Settled { call: settled, outcome }) if settled == call => return Ok(outcome),
+                Some(Event::Settled {
+                    call: settled,
+                    outcome,
+                }) if settled == call => return Ok(outcome),
                 Some(_) if self.backlog.len() == BACKLOG_MAX => {
-                    return Err(unanswered(method, "the worker sends too much else: stop it"));
+                    return Err(unanswered(
+                        method,
+                        "the worker sends too much else: stop it",
+                    ));
                 }
                 Some(event) => self.backlog.push_back(event),
                 None => return Err(unanswered(method, "the worker is gone")),

@@ -57,7 +57,13 @@ impl Handshake {
         params["protocol_version"] = json!("v2");
         params["capabilities"] = initialize.capabilities.clone();
         let fallback = None;
-        (Self { initialize, fallback }, params)
+        (
+            Self {
+                initialize,
+                fallback,
+            },
+            params,
+        )
     }
 
     /// What follows from the outcome of the last `initialize`.
@@ -153,8 +159,15 @@ mod tests {
             let Next::Retry(params) = handshake.handle(failed(code, message)) else {
                 panic!("{message} was not retried");
             };
-            assert_eq!(params.as_object().map(serde_json::Map::len), Some(2), "{params}");
-            assert!(matches!(handshake.handle(failed(code, message)), Next::Failed(_)));
+            assert_eq!(
+                params.as_object().map(serde_json::Map::len),
+                Some(2),
+                "{params}"
+            );
+            assert!(matches!(
+                handshake.handle(failed(code, message)),
+                Next::Failed(_)
+            ));
         }
     }
 
@@ -171,7 +184,10 @@ mod tests {
     #[test]
     fn another_failure_is_final() {
         let (mut handshake, _) = start();
-        assert!(matches!(handshake.handle(failed(-32600, "Already initialized")), Next::Failed(_)));
+        assert!(matches!(
+            handshake.handle(failed(-32600, "Already initialized")),
+            Next::Failed(_)
+        ));
     }
 
     #[test]
@@ -180,8 +196,14 @@ mod tests {
             let result = json!({"userAgent": agent}).to_string();
             Greeting::read(&Json::new(&result).expect("JSON"), None).version
         };
-        assert_eq!(version("me/1.23.4 (Debian 12; x86_64) x (me; 1)").as_deref(), Some("1.23.4"));
-        assert_eq!(version("codex_cli_rs/1.77.0-alpha.2 (…)").as_deref(), Some("1.77.0-alpha.2"));
+        assert_eq!(
+            version("me/1.23.4 (Debian 12; x86_64) x (me; 1)").as_deref(),
+            Some("1.23.4")
+        );
+        assert_eq!(
+            version("codex_cli_rs/1.77.0-alpha.2 (…)").as_deref(),
+            Some("1.77.0-alpha.2")
+        );
         assert_eq!(version("nobody").as_deref(), None);
         assert_eq!(version("a/b").as_deref(), None);
     }

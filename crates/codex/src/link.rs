@@ -5,7 +5,9 @@ use std::time::Duration;
 use supervise::{Child, Exit, Ladder, SendError};
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep_until};
-use wire::{CallId, Connection, Event, Json, JsonRpcField, Limits, NotOpen, PeerError, Refused, RequestId};
+use wire::{
+    CallId, Connection, Event, Json, JsonRpcField, Limits, NotOpen, PeerError, Refused, RequestId,
+};
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -36,9 +38,15 @@ impl Link {
     ///
     /// # Errors
     /// [`Refused`], and then nothing was sent.
-    pub fn call(&mut self, method: &str, params: &Json, timeout: Duration) -> Result<CallId, Refused> {
+    pub fn call(
+        &mut self,
+        method: &str,
+        params: &Json,
+        timeout: Duration,
+    ) -> Result<CallId, Refused> {
         let deadline = Instant::now() + timeout;
-        self.connection.call(method, Some(params), deadline.into_std())
+        self.connection
+            .call(method, Some(params), deadline.into_std())
     }
 
     /// Sends a notification without parameters.
@@ -53,7 +61,11 @@ impl Link {
     ///
     /// # Errors
     /// [`NotOpen`] for a second answer.
-    pub fn answer(&mut self, request: &RequestId, outcome: Result<&Json, &PeerError>) -> Result<(), NotOpen> {
+    pub fn answer(
+        &mut self,
+        request: &RequestId,
+        outcome: Result<&Json, &PeerError>,
+    ) -> Result<(), NotOpen> {
         self.connection.answer(request, outcome)
     }
 
@@ -83,7 +95,11 @@ impl Link {
     }
 
     fn transmit(&mut self) {
-        while let Some(line) = self.unsent.take().or_else(|| self.connection.poll_transmit()) {
+        while let Some(line) = self
+            .unsent
+            .take()
+            .or_else(|| self.connection.poll_transmit())
+        {
             match self.child.stdin.try_send(&line) {
                 Ok(()) => {}
                 Err(SendError::Full) => {
@@ -98,7 +114,10 @@ impl Link {
 
     /// Waits for the one thing that can happen next, and lets it happen.
     async fn act(&mut self) {
-        let deadline = self.connection.poll_timeout().map(|(deadline, _)| deadline.into());
+        let deadline = self
+            .connection
+            .poll_timeout()
+            .map(|(deadline, _)| deadline.into());
         let is_stalled = self.unsent.is_some();
         let wants_read = self.connection.wants_read() && self.unread.is_empty();
         // Biased: deadlines and writes first, so that a worker that floods cannot starve them.

@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::Json;
 
-use crate::event::{Item, PlanStep, RequestKind, TurnError, TurnEvent, TurnStatus, Usage, to_snake_case};
+use crate::event::{
+    Item, PlanStep, RequestKind, TurnError, TurnEvent, TurnStatus, Usage, to_snake_case,
+};
 
 /// An event and the turn that it belongs to.
 #[derive(Clone, Debug)]
@@ -35,7 +37,11 @@ pub fn notification(method: &str, params: &Json) -> Option<Placed> {
         },
         None => return None,
     };
-    Some(Placed { thread, turn, event })
+    Some(Placed {
+        thread,
+        turn,
+        event,
+    })
 }
 
 /// The event of a request that belongs to a turn.
@@ -59,7 +65,11 @@ pub fn request(id: &str, method: &str, params: &Json) -> Option<Placed> {
             params: params.clone(),
         },
     };
-    Some(Placed { thread, turn, event })
+    Some(Placed {
+        thread,
+        turn,
+        event,
+    })
 }
 
 impl RequestKind {
@@ -262,7 +272,11 @@ fn item(raw: &RawValue) -> Option<Item> {
     Some(Item {
         id: known.id,
         kind: to_snake_case(&known.r#type),
-        status: known.status.as_ref().and_then(|status| status.as_str()).map(to_snake_case),
+        status: known
+            .status
+            .as_ref()
+            .and_then(|status| status.as_str())
+            .map(to_snake_case),
         raw: json(raw)?,
     })
 }

@@ -1,0 +1,262 @@
+//! `switchboard ask`: one turn, here, streamed to the terminal.
+
+mod screen;
+
+use std::future::pending;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use codex::event::{TurnEvent, TurnStatus};
+use codex::handshake::Initialize;
+use codex::turn::Turn;
+use codex::{Client, ThreadOptions, requests, v2};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+use wire::{Event, Request};
+
+use crate::worker::Worker;
+use screen::Screen;
+
+/// How long an interrupted turn may take to end before its worker is stopped.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(5);
+/// The exit code of a program that its user interrupted.
+const INTERRUPTED: u8 = 130;
+
+/// What is asked, and of whom.
+#[derive(Args)]
+pub(crate) struct Ask {
+    /// What to ask
+    prompt: String,
+    /// Print one event per line, as docs/events.md describes them; the last is always `turn_ended`
+    #[arg(long)]
+    json: bool,
+    /// The worker: "demo" (built in), "codex" (found on PATH), or the path of a codex binary
+    #[arg(long, default_value = "demo", value_parser = |name: &str| Ok::<_, String>(Worker::from(name)))]
+    worker: Worker,
+    /// Go on with this thread
+    #[arg(long, value_name = "ID")]
+    thread: Option<String>,
+    /// Where the agent works; it may read there, and asks before it does more
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    cd: PathBuf,
+    /// The model, if not the worker's own choice
+    #[arg(long)]
+    model: Option<String>,
+    /// Let the worker see this environment variable; may be repeated
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(ask: Ask) -> ExitCode {
+    let mut screen = Screen::new(ask.json);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let result = match runtime {
+        Ok(runtime) => runtime.block_on(play(ask, &mut screen)),
+        Err(error) => Err(error).context("cannot start the runtime"),
+    };
+    match result {
+        Ok(TurnStatus::Completed) => ExitCode::SUCCESS,
+        Ok(TurnStatus::Interrupted) => ExitCode::from(INTERRUPTED),
+        Ok(TurnStatus::Failed | TurnStatus::Lost) => ExitCode::FAILURE,
+        Err(error) => {
+            screen.fail(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn play(ask: Ask, screen: &mut Screen) -> Result<TurnStatus> {
+    let mut signals = Signals::new()?;
+    let cwd = ask.cd.canonicalize().with_context(|| {
+        format!(
+            "cannot work in {}: choose a directory with --cd",
+            ask.cd.display()
+        )
+    })?;
+    let launch = ask.worker.launch(&cwd, &ask.env)?;
+    let initialize = Initialize {
+        client_name: env!("CARGO_PKG_NAME").into(),
+        client_version: env!("CARGO_PKG_VERSION").into(),
+        capabilities: serde_json::json!({}),
+    };
+    let client = tokio::select! {
+        biased;
+        () = signals.next() => return screen.end(TurnStatus::Interrupted),
+        client = Client::start(&launch, initialize) => client.context("cannot start the worker")?,
+    };
+    let options = ThreadOptions {
+        cwd,
+        model: ask.model,
+    };
+    let mut conversation = Conversation {
+        client,
+        turn: Turn::of_thread(""),
+        signals,
+        screen,
+    };
+    let ended = conversation
+        .run(&options, ask.thread.as_deref(), &ask.prompt)
+        .await;
+    let Conversation {
+        client,
+        mut turn,
+        screen,
+        ..
+    } = conversation;
+    let exit = client.stop().await;
+    match ended? {
+        Ended::ByWorker(status) => Ok(status),
+        Ended::WorkerGone => {
+            screen.lose(&mut turn, &exit.to_string())?;
+            Ok(TurnStatus::Lost)
+        }
+        Ended::Impatiently => {
+            let reason = "interrupted; the worker did not end the turn and was stopped";
+            screen.lose(&mut turn, reason)?;
+            Ok(TurnStatus::Interrupted)
+        }
+    }
+}
+
+struct Conversation<'a> {
+    client: Client,
+    turn: Turn,
+    signals: Signals,
+    screen: &'a mut Screen,
+}
+
+/// How the one turn came to its end.
+enum Ended {
+    ByWorker(TurnStatus),
+    WorkerGone,
+    /// By a second signal, or because the grace was over.
+    Impatiently,
+}
+
+impl Conversation<'_> {
+    async fn run(
+        &mut self,
+        options: &ThreadOptions,
+        thread: Option<&str>,
+        prompt: &str,
+    ) -> Result<Ended> {
+        let start = async {
+            let thread = match thread {
+                Some(thread) => self.client.resume_thread(thread, options).await?,
+                None => self.client.start_thread(options).await?,
+            };
+            let turn = self.client.start_turn(&thread, prompt).await?;
+            anyhow::Ok((thread, turn))
+        };
+        let (thread, turn) = tokio::select! {
+            biased;
+            () = self.signals.next() => return Ok(Ended::Impatiently),
+            started = start => started?,
+        };
+        self.turn = Turn::of_thread(&thread);
+        self.follow(&thread, &turn).await
+    }
+
+    async fn follow(&mut self, thread: &str, turn: &str) -> Result<Ended> {
+        let mut grace_ends: Option<Instant> = None;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.signals.next() => {
+                    if grace_ends.is_some() {
+                        return Ok(Ended::Impatiently);
+                    }
+                    self.screen.note("interrupting; once more stops the worker")?;
+                    grace_ends = Some(Instant::now() + INTERRUPT_GRACE);
+                    self.client.interrupt(thread, turn)?;
+                    continue;
+                }
+                () = until(grace_ends) => return Ok(Ended::Impatiently),
+                event = self.client.next() => event,
+            };
+            let Some(event) = event else {
+                return Ok(Ended::WorkerGone);
+            };
+            if let Some(status) = self.handle(event)? {
+                return Ok(Ended::ByWorker(status));
+            }
+        }
+    }
+
+    /// Shows an event; the turn's status if this was its end.
+    fn handle(&mut self, event: Event) -> Result<Option<TurnStatus>> {
+        let placed = match &event {
+            Event::Notification(told) => told
+                .params
+                .as_ref()
+                .and_then(|params| v2::notification(&told.method, params)),
+            Event::Request(asked) => asked
+                .params
+                .as_ref()
+                .and_then(|params| v2::request(asked.id.as_raw(), &asked.method, params)),
+            Event::Reported(report) => {
+                self.screen.note(&format!(
+                    "the worker sent a line that is no message: {report}"
+                ))?;
+                None
+            }
+            Event::Settled { .. } | Event::Closed { .. } => None,
+        };
+        let shown = placed.and_then(|placed| self.turn.take(placed));
+        if let Some(event) = &shown {
+            self.screen.show(event)?;
+        }
+        if let Event::Request(request) = event {
+            self.decline(&request)?;
+        }
+        match shown {
+            Some(TurnEvent::TurnEnded { status, .. }) => Ok(Some(status)),
+            _ => Ok(None),
+        }
+    }
+
+    fn decline(&mut self, request: &Request) -> Result<()> {
+        let reason = "nobody can decide this here: `switchboard ask` only asks";
+        self.screen
+            .note(&format!("declined {}: {reason}", request.method))?;
+        let answer = requests::declined(&request.method, reason);
+        self.client.answer(&request.id, answer.as_ref())?;
+        Ok(())
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
+    }
+}
+
+/// Ctrl-C, and the signal of whoever wants this program to end.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
