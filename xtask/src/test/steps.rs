@@ -85,7 +85,7 @@ fn loops() -> Outcome {
         Ok(scale) => scale,
         Err(error) => return passed(Err(error)),
     };
-    let mut cargo = run::cargo("test --no-fail-fast --profile optimised");
+    let mut cargo = run::cargo("test --no-fail-fast --tests --profile optimised");
     cargo.args(["--workspace", "--exclude", "bench", "--exclude", "xtask"]);
     finished(cargo.env(SCALE, scale.to_string()), BUILD_STEP_TIMEOUT)
 }
