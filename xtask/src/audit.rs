@@ -3,7 +3,6 @@
 //! from the network and are skipped, with the reason, where it cannot be had.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -20,24 +19,27 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 pub(crate) fn run() -> Result<()> {
     let tool = installed()?;
-    run::to_end(
-        deny(&tool).args(["check", "licenses", "bans", "sources"]),
-        CHECK_TIMEOUT,
-    )?;
-    match run::stdout_of(deny(&tool).args(["fetch", "db"]), FETCH_TIMEOUT) {
-        Ok(_) => run::to_end(
-            deny(&tool).args(["check", "--disable-fetch", "advisories"]),
+    let deny = |arguments: &str| {
+        let mut command = run::program(&tool);
+        command
+            .arg("--workspace")
+            .args(arguments.split_whitespace());
+        command
+    };
+    run::to_end(&mut deny("check licenses bans sources"), CHECK_TIMEOUT)?;
+    match run::stdout_of(&mut deny("fetch db"), FETCH_TIMEOUT) {
+        Ok(_) => Ok(run::to_end(
+            &mut deny("--offline check advisories"),
             CHECK_TIMEOUT,
-        )?,
-        Err(failure) => println!("advisories skipped: their database cannot be fetched: {failure}"),
+        )?),
+        Err(failure) => {
+            println!(
+                "advisories skipped, their database cannot be fetched: {}",
+                failure.last_words()
+            );
+            Ok(())
+        }
     }
-    Ok(())
-}
-
-fn deny(tool: &PathBuf) -> Command {
-    let mut command = run::program(tool);
-    command.arg("--workspace");
-    command
 }
 
 /// The pinned cargo-deny below target/, installed on first use.

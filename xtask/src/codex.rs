@@ -16,6 +16,7 @@ use crate::workspace::{self, Workspace};
 pub(crate) const PATH_VARIABLE: &str = "SWITCHBOARD_CODEX";
 
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+const NPM_LINES_MAX: usize = 4;
 const VERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A binary that has told its version.
@@ -104,6 +105,12 @@ fn install(version: &str, place: &Path) -> Result<()> {
     npm.arg(place).arg(format!("@openai/codex@{version}"));
     match run::stdout_of(&mut npm, INSTALL_TIMEOUT) {
         Ok(_) => Ok(()),
+        Err(run::Failure::Exit { stderr, .. }) => {
+            bail!(
+                "npm could not install @openai/codex@{version}: {}",
+                npm_complaint(&stderr)
+            )
+        }
         Err(failure) if failure.is_missing_program() => {
             bail!("npm was not found: install Node 16 or newer")
         }
@@ -129,6 +136,19 @@ fn native_binary(node_modules: &Path) -> Option<PathBuf> {
             ]
         })
         .find(|binary| binary.is_file())
+}
+
+/// The first lines of npm's own report, without its stack trace and warnings.
+fn npm_complaint(stderr: &str) -> String {
+    let lines = stderr.lines().filter_map(|line| {
+        line.strip_prefix("npm error ")
+            .or(line.strip_prefix("npm ERR! "))
+    });
+    let lines: Vec<&str> = lines
+        .filter(|line| !line.starts_with(' '))
+        .take(NPM_LINES_MAX)
+        .collect();
+    lines.join("; ")
 }
 
 fn is_our_target(triple: &str) -> bool {
@@ -169,7 +189,7 @@ mod tests {
     use std::env::consts::ARCH;
     use std::fs;
 
-    use super::{Codex, native_binary, npm_processor, npm_system, version_in};
+    use super::{Codex, native_binary, npm_complaint, npm_processor, npm_system, version_in};
 
     #[test]
     fn the_version_is_the_last_word_of_the_answer() {
@@ -207,6 +227,16 @@ mod tests {
                 "{layout}"
             );
         }
+    }
+
+    #[test]
+    fn of_npms_report_the_first_lines_are_kept() {
+        let report = "npm warn Unknown user config\nnpm error code ETARGET\nnpm error notarget No matching version.\n\
+            npm error     at ClientRequest\nnpm error more\nnpm error and more\nnpm error and so on\n";
+        assert_eq!(
+            npm_complaint(report),
+            "code ETARGET; notarget No matching version.; more; and more"
+        );
     }
 
     #[test]

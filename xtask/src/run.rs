@@ -86,6 +86,15 @@ fn wait(command: &mut Command, limit: Duration) -> Result<Output, Failure> {
 }
 
 impl Failure {
+    /// The last line that the program wrote to its error stream, or else the failure itself.
+    pub(crate) fn last_words(&self) -> String {
+        let last_line = match self {
+            Self::Exit { stderr, .. } => stderr.lines().rfind(|line| !line.trim().is_empty()),
+            Self::Start { .. } | Self::TimedOut { .. } => None,
+        };
+        last_line.map_or_else(|| self.to_string(), str::to_owned)
+    }
+
     /// Whether the program is not installed at all.
     pub(crate) fn is_missing_program(&self) -> bool {
         matches!(self, Self::Start { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
@@ -161,6 +170,7 @@ mod tests {
             failure.to_string(),
             "sh ended with exit status: 3: no such thing"
         );
+        assert_eq!(failure.last_words(), "no such thing");
     }
 
     #[test]

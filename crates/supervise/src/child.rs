@@ -37,8 +37,8 @@ impl Child {
 
     /// Climbs the ladder until the process has ended, and says which rung ended it.
     ///
-    /// What it still writes to stdout is thrown away. Nothing of its group is left when this returns; if the future is
-    /// dropped, everything is killed at once.
+    /// What it still writes to stdout is thrown away. When this returns, whatever was left of its group has been killed;
+    /// if the future is dropped, everything is killed at once.
     pub async fn stop(self, ladder: Ladder) -> Exit {
         let Self {
             stdin,

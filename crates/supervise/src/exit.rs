@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::ladder::Rung;
-use crate::stderr::StderrTail;
+use crate::tail::StderrTail;
 
 /// The end of one process.
 #[derive(Clone, Debug)]

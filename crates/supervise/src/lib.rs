@@ -39,6 +39,7 @@ mod process;
 mod program;
 mod stderr;
 mod stdin;
+mod tail;
 mod watch;
 
 pub use child::Child;
@@ -48,5 +49,5 @@ pub use ladder::{Ladder, Rung};
 pub use launch::{Launch, SpawnError};
 pub use limits::Limits;
 pub use process::Process;
-pub use stderr::StderrTail;
 pub use stdin::{SendError, Stdin, StdinEnd};
+pub use tail::StderrTail;

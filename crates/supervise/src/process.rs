@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use crate::exit::{Ending, Exit};
 use crate::limits::Limits;
-use crate::stderr::{Stderr, StderrTail};
+use crate::stderr::Stderr;
+use crate::tail::StderrTail;
 use crate::watch::ExitWatch;
 
 /// A process that leads its own group. Dropped before it has ended, it is killed with the group.
@@ -47,7 +48,7 @@ impl Process {
         self.watch.pid().as_raw_pid().cast_unsigned()
     }
 
-    /// What it has written to stderr up to now, or the end of it.
+    /// The end of what it has written to stderr up to now.
     #[must_use]
     pub fn stderr(&self) -> StderrTail {
         self.stderr.tail()

@@ -1,7 +1,7 @@
 //! Sees a child's end without reaping it.
 //!
-//! Every SIGCHLD is a reason to look, and looking leaves the zombie in place. (A pidfd would wake only the one that it
-//! concerns, but waiting for one takes unsafe code: tokio's `AsyncFd` has no safe constructor left.)
+//! Every SIGCHLD is a reason to look, and looking leaves the zombie in place. (A pidfd would wake only whom it concerns,
+//! but tokio 1.54 has deprecated every way of waiting for one that is not unsafe code.)
 
 use std::time::Duration;
 

@@ -84,13 +84,13 @@ mod tests {
             old,
             "a\nB\nc\nd\ne\nnew\nf\ng\nh\n",
             &expect![[r#"
-                 line 2
-                 - b
-                 + B
-                 line 6
-                 + new
-                 line 9
-                 - i
+                line 2
+                - b
+                + B
+                line 6
+                + new
+                line 9
+                - i
             "#]],
         );
     }
@@ -102,16 +102,16 @@ mod tests {
             "",
             &fresh,
             &expect![[r#"
-                 line 1
-                 + line 1
-                 + line 2
-                 + line 3
-                 + line 4
-                 + line 5
-                 + line 6
-                 + line 7
-                 + line 8
-                 + … 12 more lines
+                line 1
+                + line 1
+                + line 2
+                + line 3
+                + line 4
+                + line 5
+                + line 6
+                + line 7
+                + line 8
+                + … 12 more lines
             "#]],
         );
     }
@@ -124,25 +124,25 @@ mod tests {
             &old,
             &new,
             &expect![[r#"
-                 line 1
-                 - x
-                 - x
-                 - x
-                 - x
-                 - x
-                 - x
-                 - x
-                 - x
-                 - … 993 more lines
-                 + y
-                 + y
-                 + y
-                 + y
-                 + y
-                 + y
-                 + y
-                 + y
-                 + … 993 more lines
+                line 1
+                - x
+                - x
+                - x
+                - x
+                - x
+                - x
+                - x
+                - x
+                - … 993 more lines
+                + y
+                + y
+                + y
+                + y
+                + y
+                + y
+                + y
+                + y
+                + … 993 more lines
             "#]],
         );
     }
@@ -163,16 +163,16 @@ mod tests {
             &old,
             &new,
             &expect![[r#"
-                 line 1
-                 - 0
-                 + changed
-                 line 11
-                 - 10
-                 + changed
-                 line 21
-                 - 20
-                 + changed
-                 …
+                line 1
+                - 0
+                + changed
+                line 11
+                - 10
+                + changed
+                line 21
+                - 20
+                + changed
+                …
             "#]],
         );
     }

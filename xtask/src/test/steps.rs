@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::Outcome;
+use super::verdict::Outcome;
 use crate::codex::{self, Codex};
 use crate::workspace::Workspace;
 use crate::{run, schema, tidy};
@@ -17,7 +17,7 @@ use crate::{run, schema, tidy};
 pub(super) struct Step {
     pub(super) name: &'static str,
     pub(super) promise: &'static str,
-    pub(super) run: fn() -> Outcome,
+    pub(super) run: fn() -> Result<Outcome>,
 }
 
 pub(super) const STEPS: [Step; 8] = [
@@ -43,7 +43,7 @@ pub(super) const STEPS: [Step; 8] = [
     ),
 ];
 
-const fn step(name: &'static str, promise: &'static str, run: fn() -> Outcome) -> Step {
+const fn step(name: &'static str, promise: &'static str, run: fn() -> Result<Outcome>) -> Step {
     Step { name, promise, run }
 }
 
@@ -62,83 +62,69 @@ pub(super) fn names() -> [&'static str; STEPS.len()] {
     STEPS.each_ref().map(|step| step.name)
 }
 
-fn format() -> Outcome {
+fn format() -> Result<Outcome> {
     finished(&mut run::cargo("fmt --all --check"), QUICK_STEP_TIMEOUT)
 }
 
 /// Without `--workspace`: the default members, since the others' dependencies exist only to be measured.
-fn clippy() -> Outcome {
+fn clippy() -> Result<Outcome> {
     let mut cargo = run::cargo("clippy --all-targets --all-features -- -D warnings");
     finished(&mut cargo, BUILD_STEP_TIMEOUT)
 }
 
-fn tidy() -> Outcome {
-    passed(tidy::run())
+fn tidy() -> Result<Outcome> {
+    tidy::run().map(|()| Outcome::Passed)
 }
 
-fn tests() -> Outcome {
+fn tests() -> Result<Outcome> {
     finished(&mut run::cargo("test --no-fail-fast"), BUILD_STEP_TIMEOUT)
 }
 
-fn loops() -> Outcome {
-    let scale = match scale_of(env::var(SCALE).ok().as_deref()) {
-        Ok(scale) => scale,
-        Err(error) => return passed(Err(error)),
-    };
-    let mut cargo = run::cargo("test --no-fail-fast --profile optimised");
+fn loops() -> Result<Outcome> {
+    let scale = scale_of(env::var(SCALE).ok().as_deref())?;
+    let mut cargo = run::cargo("test --no-fail-fast --tests --profile optimised");
     cargo.args(["--workspace", "--exclude", "bench", "--exclude", "xtask"]);
     finished(cargo.env(SCALE, scale.to_string()), BUILD_STEP_TIMEOUT)
 }
 
-fn docs() -> Outcome {
+fn docs() -> Result<Outcome> {
     let mut cargo = run::cargo("doc --no-deps");
     finished(cargo.env("RUSTDOCFLAGS", "-Dwarnings"), BUILD_STEP_TIMEOUT)
 }
 
-fn schema() -> Outcome {
-    with_codex(|codex| passed(schema::check(codex)))
+fn schema() -> Result<Outcome> {
+    with_codex(|codex| schema::check(codex).map(|()| Outcome::Passed))
 }
 
-fn real_codex() -> Outcome {
-    let members = match Workspace::load() {
-        Ok(workspace) => workspace.packages_with_feature(REAL_CODEX),
-        Err(error) => return passed(Err(error)),
-    };
+fn real_codex() -> Result<Outcome> {
+    let members = Workspace::load()?.packages_with_feature(REAL_CODEX);
     if members.is_empty() {
-        return Outcome::Skipped(format!("no crate has the feature {REAL_CODEX}"));
+        return Ok(Outcome::Skipped(format!(
+            "no crate has the feature {REAL_CODEX}"
+        )));
     }
     with_codex(|codex| {
         let mut cargo = run::cargo("test --no-fail-fast");
         cargo.env(codex::PATH_VARIABLE, &codex.binary);
         for member in &members {
-            cargo.args([
-                "-p",
-                member,
-                "--features",
-                &format!("{member}/{REAL_CODEX}"),
-            ]);
+            cargo.args(["--package", member]);
+            cargo.args(["--features", &format!("{member}/{REAL_CODEX}")]);
         }
         finished(&mut cargo, BUILD_STEP_TIMEOUT)
     })
 }
 
-fn passed(result: Result<()>) -> Outcome {
-    match result {
-        Ok(()) => Outcome::Passed,
-        Err(error) => Outcome::Failed(format!("{error:#}")),
-    }
-}
-
-fn finished(command: &mut Command, limit: Duration) -> Outcome {
-    passed(run::to_end(command, limit).map_err(Into::into))
+fn finished(command: &mut Command, limit: Duration) -> Result<Outcome> {
+    run::to_end(command, limit)?;
+    Ok(Outcome::Passed)
 }
 
 /// The real codex is looked for once; where it cannot be had, each step that needs it is skipped for that reason.
-fn with_codex(step: impl FnOnce(&Codex) -> Outcome) -> Outcome {
-    static CODEX: OnceLock<std::result::Result<Codex, String>> = OnceLock::new();
-    match CODEX.get_or_init(|| Codex::committed().map_err(|error| format!("{error:#}"))) {
+fn with_codex(step: impl FnOnce(&Codex) -> Result<Outcome>) -> Result<Outcome> {
+    static CODEX: OnceLock<Result<Codex>> = OnceLock::new();
+    match CODEX.get_or_init(Codex::committed) {
         Ok(codex) => step(codex),
-        Err(reason) => Outcome::Skipped(format!("no real codex: {reason}")),
+        Err(reason) => Ok(Outcome::Skipped(format!("no real codex: {reason:#}"))),
     }
 }
 

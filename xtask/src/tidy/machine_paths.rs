@@ -14,6 +14,8 @@ const NEUTRAL_HOME: &str = "/home/dev";
 /// A directory beside the checkout, which a clone does not have.
 const NEIGHBOUR: &str = "../shared";
 
+const WHAT_TO_DO: &str = "use a relative path, a temporary directory, or /home/dev in an example";
+
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let complaints = tree.files_except(file!()).flat_map(|file| {
         file.numbered_lines().filter_map(move |(number, line)| {
@@ -24,7 +26,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     });
     complaints
         .map(|(file, number, found)| {
-            let what = format!("`{found}` exists on one machine only; use a relative path, a temporary directory, or {NEUTRAL_HOME} in an example");
+            let what = format!("`{found}` exists on one machine only; {WHAT_TO_DO}");
             Finding::new(&file.path, number, what)
         })
         .collect()

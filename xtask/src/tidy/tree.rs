@@ -28,13 +28,10 @@ pub(super) struct File {
 impl Tree {
     pub(super) fn load() -> Result<Self> {
         let root = workspace::root();
-        let mut paths = if root.join(".git").exists() {
-            paths_known_to_git()
-        } else {
-            None
-        }
-        .map_or_else(|| paths_below(root), Ok)
-        .with_context(|| format!("cannot list the files below {}", root.display()))?;
+        let mut paths = match paths_known_to_git(root) {
+            Some(paths) => paths,
+            None => paths_below(root).with_context(|| format!("cannot list {}", root.display()))?,
+        };
         paths.sort_unstable();
         paths.dedup();
         let files = paths.into_iter().filter_map(|path| {
@@ -85,7 +82,11 @@ impl File {
     }
 }
 
-fn paths_known_to_git() -> Option<Vec<String>> {
+/// `None` if the tree is no checkout of its own: a parent directory's repository knows nothing of our files.
+fn paths_known_to_git(root: &Path) -> Option<Vec<String>> {
+    if !root.join(".git").exists() {
+        return None;
+    }
     let mut git = run::program("git");
     git.args([
         "ls-files",

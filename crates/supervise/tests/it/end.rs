@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use supervise::{Child, Ending, Exit, Ladder, Rung};
 use tokio::time::timeout;
 
-use crate::support::{LONG, SHORT, ladder, line, run, runs, sh, spawn, until};
+use crate::support::{LONG, SHORT, ladder, line, run, runs, scale, sh, spawn, until};
 
 /// A script that says when it is ready to be stopped.
 async fn ready(script: &str) -> Child {
@@ -137,7 +137,7 @@ fn what_is_blocked_on_a_full_stdout_can_still_end_by_itself() {
 #[test]
 fn a_stop_that_meets_an_exit_reports_that_exit() {
     run(async {
-        for _ in 0..20 {
+        for _ in 0..20 * scale() {
             let exit = sh("exit 5").stop(ladder(LONG, LONG, LONG)).await;
             assert_eq!(exit.ending, Ending::Code(5));
             assert!(matches!(exit.rung, None | Some(Rung::CloseStdin)), "{exit}");
@@ -204,7 +204,7 @@ fn the_whole_group_is_gone_when_a_stop_is_abandoned() {
 #[test]
 fn a_process_that_left_the_group_does_not_hold_up_the_exit() {
     run(async {
-        let mut child = sh("setsid sh -c 'echo $$; exec sleep 1000' & read line; exit 2");
+        let mut child = sh("setsid sh -c 'echo $$; exec sleep 100' & read line; exit 2");
         let escaped = line(&mut child.stdout).await;
         child.stdin.close();
         assert_eq!(child.process.wait().await.ending, Ending::Code(2));
