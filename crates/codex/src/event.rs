@@ -166,6 +166,22 @@ pub enum TurnEvent {
     },
 }
 
+impl TurnEvent {
+    /// The end of a turn whose worker is gone.
+    #[must_use]
+    pub fn lost(reason: &str) -> Self {
+        Self::TurnEnded {
+            status: TurnStatus::Lost,
+            error: Some(TurnError {
+                message: reason.into(),
+                kind: None,
+                http_status: None,
+                details: None,
+            }),
+        }
+    }
+}
+
 /// One step of a plan.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct PlanStep {

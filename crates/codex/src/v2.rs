@@ -25,11 +25,11 @@ pub struct Placed {
 /// The event of a notification; `None` if it belongs to no thread, or says nothing about a turn.
 #[must_use]
 pub fn notification(method: &str, params: &Json) -> Option<Placed> {
-    let known = serde_json::from_str::<Params<'_>>(params.get()).ok()?;
-    let thread = known.thread_id.clone()?;
-    let nested = known.turn.as_ref().map(|turn| turn.id.clone());
-    let turn = known.turn_id.clone().or(nested);
-    let event = match known_event(method, known) {
+    let scope: Scope = params.parse().ok()?;
+    let thread = scope.thread_id?;
+    let turn = scope.turn_id.or(scope.turn.map(|turn| turn.id));
+    let known = serde_json::from_str(params.get()).ok();
+    let event = match known.and_then(|params| known_event(method, params)) {
         Some(event) => event,
         None if turn.is_some() => TurnEvent::Raw {
             method: method.into(),
@@ -172,6 +172,20 @@ fn known_event(method: &str, params: Params<'_>) -> Option<TurnEvent> {
         _ => return None,
     };
     Some(event)
+}
+
+/// Where a message belongs, whatever else it says.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Scope {
+    thread_id: Option<Box<str>>,
+    turn_id: Option<Box<str>>,
+    turn: Option<TurnId>,
+}
+
+#[derive(Deserialize)]
+struct TurnId {
+    id: Box<str>,
 }
 
 /// Every parameter that some known notification has. One that is missing or of another type makes the event raw.

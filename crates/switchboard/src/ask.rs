@@ -97,29 +97,23 @@ async fn play(ask: Ask, screen: &mut Screen) -> Result<TurnStatus> {
     };
     let mut conversation = Conversation {
         client,
-        turn: Turn::of_thread(""),
         signals,
         screen,
     };
     let ended = conversation
         .run(&options, ask.thread.as_deref(), &ask.prompt)
         .await;
-    let Conversation {
-        client,
-        mut turn,
-        screen,
-        ..
-    } = conversation;
+    let Conversation { client, screen, .. } = conversation;
     let exit = client.stop().await;
     match ended? {
         Ended::ByWorker(status) => Ok(status),
         Ended::WorkerGone => {
-            screen.lose(&mut turn, &exit.to_string())?;
+            screen.show(&TurnEvent::lost(&exit.to_string()))?;
             Ok(TurnStatus::Lost)
         }
         Ended::Impatiently => {
             let reason = "interrupted; the worker did not end the turn and was stopped";
-            screen.lose(&mut turn, reason)?;
+            screen.show(&TurnEvent::lost(reason))?;
             Ok(TurnStatus::Interrupted)
         }
     }
@@ -127,7 +121,6 @@ async fn play(ask: Ask, screen: &mut Screen) -> Result<TurnStatus> {
 
 struct Conversation<'a> {
     client: Client,
-    turn: Turn,
     signals: Signals,
     screen: &'a mut Screen,
 }
@@ -160,11 +153,11 @@ impl Conversation<'_> {
             () = self.signals.next() => return Ok(Ended::Impatiently),
             started = start => started?,
         };
-        self.turn = Turn::of_thread(&thread);
         self.follow(&thread, &turn).await
     }
 
     async fn follow(&mut self, thread: &str, turn: &str) -> Result<Ended> {
+        let mut shown = Turn::new(thread, turn);
         let mut grace_ends: Option<Instant> = None;
         loop {
             let event = tokio::select! {
@@ -184,14 +177,14 @@ impl Conversation<'_> {
             let Some(event) = event else {
                 return Ok(Ended::WorkerGone);
             };
-            if let Some(status) = self.handle(event)? {
+            if let Some(status) = self.handle(event, &mut shown)? {
                 return Ok(Ended::ByWorker(status));
             }
         }
     }
 
     /// Shows an event; the turn's status if this was its end.
-    fn handle(&mut self, event: Event) -> Result<Option<TurnStatus>> {
+    fn handle(&mut self, event: Event, turn: &mut Turn) -> Result<Option<TurnStatus>> {
         let placed = match &event {
             Event::Notification(told) => told
                 .params
@@ -209,7 +202,7 @@ impl Conversation<'_> {
             }
             Event::Settled { .. } | Event::Closed { .. } => None,
         };
-        let shown = placed.and_then(|placed| self.turn.take(placed));
+        let shown = placed.and_then(|placed| turn.take(placed));
         if let Some(event) = &shown {
             self.screen.show(event)?;
         }

@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
 use codex::event::{Item, TurnError, TurnEvent, TurnStatus};
-use codex::turn::Turn;
 
 /// Where events are shown.
 pub(crate) struct Screen {
@@ -75,11 +74,6 @@ impl Screen {
         Ok(status)
     }
 
-    /// The end of a turn whose worker is gone.
-    pub(crate) fn lose(&mut self, turn: &mut Turn, reason: &str) -> Result<()> {
-        turn.lose(reason).map_or(Ok(()), |event| self.show(&event))
-    }
-
     /// Why there is no answer, or no more of it.
     pub(crate) fn fail(&mut self, error: &anyhow::Error) {
         let is_reader_gone = error
@@ -91,7 +85,7 @@ impl Screen {
         let error = format!("{error:#}");
         // Nothing is left to be done if even this cannot be written.
         _ = match self.form {
-            Form::Json => self.lose(&mut Turn::of_thread(""), &error),
+            Form::Json => self.show(&TurnEvent::lost(&error)),
             Form::Terminal | Form::Text => self.note(&format!("switchboard: {error}")),
         };
     }

@@ -9,3 +9,4 @@ mod laws;
 mod script;
 mod show;
 mod simulation;
+mod transcripts;
