@@ -31,7 +31,8 @@ impl Turn {
 
     /// The event, if it belongs to this turn or to its thread as a whole.
     pub fn take(&mut self, placed: Placed) -> Option<TurnEvent> {
-        let is_mine = placed.thread == self.thread && placed.turn.is_none_or(|turn| turn == self.id);
+        let is_mine =
+            placed.thread == self.thread && placed.turn.is_none_or(|turn| turn == self.id);
         if self.is_over || !is_mine {
             return None;
         }

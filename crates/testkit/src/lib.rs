@@ -1,1 +1,15 @@
-//! Test code only: the stand-in model, the driver that plays scripts against a worker, and transcripts.
+//! Test code only: a stand-in for the model provider, the set-up of a real codex, a driver that plays exchange
+//! scripts against any worker process, and the transcripts that come of it, redacted and compared.
+//!
+//! Nothing here shares code with the product: what both sides took from one place, no comparison could find wrong.
+
+pub mod codex;
+pub mod compare;
+pub mod differences;
+pub mod driver;
+mod ids;
+pub mod model;
+pub mod redact;
+pub mod script;
+pub mod transcript;
+pub mod workplace;

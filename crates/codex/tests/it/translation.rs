@@ -243,6 +243,9 @@ fn every_recorded_method_becomes_the_event_it_should() {
     .assert_eq(&seen);
 }
 
+/// What the deltas of each item add up to.
+type Texts = BTreeMap<Box<str>, String>;
+
 #[test]
 fn every_recorded_turn_ends_once_and_its_text_is_whole() {
     let mut ended = 0;
@@ -254,7 +257,7 @@ fn every_recorded_turn_ends_once_and_its_text_is_whole() {
         {
             continue;
         }
-        let mut turns: BTreeMap<Box<str>, (Turn, BTreeMap<Box<str>, String>)> = BTreeMap::new();
+        let mut turns: BTreeMap<Box<str>, (Turn, Texts)> = BTreeMap::new();
         for placed in received(&path).iter().filter_map(placed) {
             let Some(id) = placed.turn.clone() else {
                 continue;

@@ -1,0 +1,178 @@
+//! One loaded thread: what is known of it, who listens, and the file that keeps it.
+
+use crate::clock::Now;
+use crate::home::{Home, ThreadFile, Unopened};
+use crate::outputs::ConnectionId;
+use crate::record::{Record, Settings, Stored, ThreadRecord};
+use crate::shapes::{Status, Usage};
+use crate::speech::{self, Event};
+use crate::stage::{Call, Stage};
+use crate::turn::Turn;
+
+/// A loaded thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) record: ThreadRecord,
+    pub(crate) settings: Settings,
+    pub(crate) kept: Kept,
+    pub(crate) name: Option<String>,
+    pub(crate) preview: String,
+    /// The last thing a person said, in a turn or in injected items.
+    pub(crate) last_said: String,
+    pub(crate) updated_ms: u64,
+    pub(crate) recency_ms: u64,
+    pub(crate) status: Status,
+    pub(crate) subscribers: Vec<ConnectionId>,
+    pub(crate) turn: Option<Turn>,
+    pub(crate) usage: Usage,
+    /// The turn that the usage was last counted in.
+    pub(crate) usage_turn: Option<String>,
+    /// The context window is full: the next turn begins by compacting it.
+    pub(crate) is_full: bool,
+    pub(crate) read_state: ReadState,
+    /// What was accepted for as long as the thread is loaded.
+    pub(crate) allowed: Allowed,
+    /// The turn that was just interrupted. To interrupt it once more is not answered before the next turn ends: so the
+    /// real worker does.
+    pub(crate) interrupted_turn: Option<String>,
+    pub(crate) late_interrupts: Vec<Call>,
+}
+
+/// Where a thread is kept.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// Nowhere, on request.
+    Ephemeral,
+    /// Nowhere yet: it has not run.
+    NotYet,
+    File(ThreadFile),
+}
+
+/// What nobody has read yet.
+#[derive(Debug, Default)]
+pub(crate) struct ReadState {
+    pub(crate) first_unread_turn: Option<String>,
+    pub(crate) revision: Option<String>,
+}
+
+/// What needs no further approval.
+#[derive(Debug, Default)]
+pub(crate) struct Allowed {
+    pub(crate) commands: Vec<String>,
+    pub(crate) prefixes: Vec<Vec<String>>,
+    pub(crate) files: Vec<String>,
+}
+
+impl Thread {
+    pub(crate) fn new(record: ThreadRecord, settings: Settings, kept: Kept) -> Self {
+        let created_ms = record.created_ms;
+        Self {
+            record,
+            settings,
+            kept,
+            name: None,
+            preview: String::new(),
+            last_said: String::new(),
+            updated_ms: created_ms,
+            recency_ms: created_ms,
+            status: Status::Idle,
+            subscribers: Vec::new(),
+            turn: None,
+            usage: Usage::default(),
+            usage_turn: None,
+            is_full: false,
+            read_state: ReadState::default(),
+            allowed: Allowed::default(),
+            interrupted_turn: None,
+            late_interrupts: Vec::new(),
+        }
+    }
+
+    /// A thread that goes on where its file ends.
+    pub(crate) fn resumed(stored: &Stored, file: ThreadFile) -> Self {
+        let (usage_turn, usage) = stored
+            .usage
+            .clone()
+            .map_or((None, Usage::default()), |(turn, usage)| {
+                (Some(turn), usage)
+            });
+        Self {
+            name: stored.name.clone(),
+            preview: stored.preview(),
+            updated_ms: stored.updated_ms,
+            recency_ms: stored.recency_ms,
+            usage,
+            usage_turn,
+            ..Self::new(
+                stored.thread.clone(),
+                stored.settings.clone(),
+                Kept::File(file),
+            )
+        }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.record.id
+    }
+
+    pub(crate) fn is_ephemeral(&self) -> bool {
+        matches!(self.kept, Kept::Ephemeral)
+    }
+
+    pub(crate) fn subscribe(&mut self, connection: ConnectionId) {
+        if !self.subscribers.contains(&connection) {
+            self.subscribers.push(connection);
+        }
+    }
+
+    /// Says whether it was subscribed.
+    pub(crate) fn unsubscribe(&mut self, connection: ConnectionId) -> bool {
+        let before = self.subscribers.len();
+        self.subscribers
+            .retain(|subscriber| *subscriber != connection);
+        self.subscribers.len() < before
+    }
+
+    pub(crate) fn set_status(&mut self, status: Status, stage: &mut Stage, now: Now) {
+        self.status = status;
+        self.say(&Event::Status(status), stage, now);
+    }
+
+    pub(crate) fn say(&self, event: &Event<'_>, stage: &mut Stage, now: Now) {
+        speech::say(self, event, stage, now);
+    }
+
+    /// Appends to the thread's file, which the first record creates.
+    pub(crate) fn keep(&mut self, record: &Record, stage: &mut Stage) {
+        if let Err(problem) = self.try_keep(record, stage) {
+            stage.log(format!("ERROR cannot keep thread {}: {problem}", self.id()));
+        }
+    }
+
+    fn try_keep(&mut self, record: &Record, stage: &Stage) -> Result<(), String> {
+        if matches!(self.kept, Kept::NotYet) {
+            self.kept = Kept::File(self.create_file(stage)?);
+        }
+        match &mut self.kept {
+            Kept::File(file) => file.append(record).map_err(|error| error.to_string()),
+            Kept::Ephemeral | Kept::NotYet => Ok(()),
+        }
+    }
+
+    pub(crate) fn create_file(&self, stage: &Stage) -> Result<ThreadFile, String> {
+        let mut file =
+            Home::open_thread(stage.home.thread_path(&self.record)).map_err(|unopened| {
+                match unopened {
+                    Unopened::HasWriter => "another worker writes it".to_owned(),
+                    Unopened::Io(error) => error.to_string(),
+                }
+            })?;
+        for record in [
+            Record::Thread(self.record.clone()),
+            Record::Settings(self.settings.clone()),
+        ] {
+            file.append(&record).map_err(|error| error.to_string())?;
+        }
+        Ok(file)
+    }
+}

@@ -1,0 +1,346 @@
+//! The life of a turn: it begins, is steered, waits, is interrupted, and ends exactly once, with its notifications in the
+//! real worker's order.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::clock::Now;
+use crate::items::{Body, Item, ItemStatus, UserInput, text_of};
+use crate::perform::{self, Flow};
+use crate::play::{Act, Scene, compose};
+use crate::record::Record;
+use crate::shapes::{ItemsView, Status, Tokens, TurnError, TurnShape, TurnStatus};
+use crate::speech::Event;
+use crate::stage::{Call, Stage};
+use crate::thread::Thread;
+
+/// How long a cut turn waits for more to be said before it goes on, as the real worker does while it asks the model again.
+const STEER_LATENCY: Duration = Duration::from_millis(20);
+
+/// A running turn.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) id: String,
+    pub(crate) started: Now,
+    /// What is still to be played of the current response and those after it.
+    pub(crate) acts: VecDeque<Act>,
+    /// When the next act is due; absent while the turn waits for a client, or forever.
+    pub(crate) due: Option<Instant>,
+    pub(crate) open: Option<Item>,
+    pub(crate) parked: Vec<Parked>,
+    /// What was said meanwhile, to be taken up after the current response.
+    steers: VecDeque<Input>,
+    pub(crate) last_message: Option<Item>,
+    pub(crate) diff: Option<String>,
+    output_schema: Option<Value>,
+}
+
+/// A request that waits for its answer, and the item it is about.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) request: u64,
+    /// Sent again to whoever resumes the thread.
+    pub(crate) line: Vec<u8>,
+    pub(crate) item: Item,
+}
+
+/// What a person said.
+#[derive(Debug)]
+pub(crate) struct Input {
+    pub(crate) content: Vec<UserInput>,
+    pub(crate) client_id: Option<String>,
+}
+
+/// How a turn ends.
+#[derive(Debug)]
+pub(crate) enum End {
+    Completed,
+    Interrupted,
+    Failed(TurnError),
+}
+
+/// Begins a turn whose call has been answered.
+pub(crate) fn begin(
+    thread: &mut Thread,
+    id: &str,
+    input: Input,
+    output_schema: Option<Value>,
+    stage: &mut Stage,
+    now: Now,
+) {
+    let mut turn = Turn {
+        id: id.to_owned(),
+        started: now,
+        acts: VecDeque::new(),
+        due: None,
+        open: None,
+        parked: Vec::new(),
+        steers: VecDeque::new(),
+        last_message: None,
+        diff: None,
+        output_schema,
+    };
+    let shape = TurnShape {
+        started_at: Some(now.unix_seconds()),
+        ..TurnShape::new(id)
+    };
+    thread.recency_ms = now.unix_ms;
+    thread.keep(
+        &Record::TurnStarted {
+            turn: shape.clone(),
+            unix_ms: now.unix_ms,
+        },
+        stage,
+    );
+    thread.set_status(Status::ACTIVE, stage, now);
+    thread.say(&Event::TurnStarted(&shape), stage, now);
+    if thread.is_full {
+        compact(thread, &turn, stage, now);
+    }
+    deliver(thread, &mut turn, input, stage, now);
+    thread.turn = Some(turn);
+    advance(thread, stage, now);
+}
+
+/// Says something to a running turn. What the model was saying is cut; a tool that is waited for is not.
+pub(crate) fn steer(thread: &mut Thread, input: Input, stage: &mut Stage, now: Now) {
+    let Some(turn) = &mut thread.turn else { return };
+    let is_first = turn.steers.is_empty();
+    turn.steers.push_back(input);
+    if !turn.parked.is_empty() {
+        let response_ends = turn
+            .acts
+            .iter()
+            .position(|act| matches!(act, Act::Usage(_)));
+        turn.acts.truncate(response_ends.map_or(0, |at| at + 1));
+    } else if is_first {
+        turn.acts.clear();
+        turn.open = None;
+        turn.due = Some(now.instant + STEER_LATENCY);
+        thread.say(&Event::RateLimits, stage, now);
+    }
+}
+
+/// Interrupts a running turn, whose id has been checked.
+pub(crate) fn interrupt(thread: &mut Thread, call: Call, stage: &mut Stage, now: Now) {
+    thread.late_interrupts.push(call);
+    abort(thread, stage, now);
+}
+
+/// Ends a running turn before its time.
+pub(crate) fn abort(thread: &mut Thread, stage: &mut Stage, now: Now) {
+    let Some(mut turn) = thread.turn.take() else {
+        return;
+    };
+    let parked = std::mem::take(&mut turn.parked);
+    for Parked { item, .. } in &parked {
+        if let Body::DynamicToolCall(call) = &item.body {
+            let mut call = call.clone();
+            call.status = ItemStatus::Failed;
+            call.content_items = Some(Vec::new());
+            call.success = Some(false);
+            call.duration_ms = Some(now.unix_ms.saturating_sub(item.started_at_ms));
+            let item = Item {
+                body: Body::DynamicToolCall(call),
+                ..item.clone()
+            };
+            perform::complete(thread, &turn.id, item, stage, now);
+        }
+    }
+    close_response(thread, &mut turn, stage, now);
+    end(thread, turn, End::Interrupted, stage, now);
+    for Parked { request, item, .. } in parked {
+        stage.asked.remove(&request);
+        if !matches!(item.body, Body::DynamicToolCall(_)) {
+            thread.say(&Event::Resolved { request }, stage, now);
+        }
+    }
+}
+
+/// A response that is cut is counted only if it had been complete, that is, if a tool was waited for.
+pub(crate) fn close_response(thread: &mut Thread, turn: &mut Turn, stage: &mut Stage, now: Now) {
+    match turn.acts.pop_front() {
+        Some(Act::Usage(tokens)) => count(thread, turn, tokens, stage, now),
+        _ => thread.say(&Event::RateLimits, stage, now),
+    }
+}
+
+/// Plays on until something has to be waited for.
+pub(crate) fn advance(thread: &mut Thread, stage: &mut Stage, now: Now) {
+    let Some(mut turn) = thread.turn.take() else {
+        return;
+    };
+    turn.due = None;
+    while turn.parked.is_empty() {
+        let Some(act) = turn.acts.pop_front() else {
+            if turn.steers.is_empty() {
+                return end(thread, turn, End::Completed, stage, now);
+            }
+            for input in std::mem::take(&mut turn.steers) {
+                deliver(thread, &mut turn, input, stage, now);
+            }
+            continue;
+        };
+        match perform::perform(thread, &mut turn, act, stage, now) {
+            Flow::On => {}
+            Flow::Due(due) => {
+                turn.due = Some(due);
+                break;
+            }
+            Flow::Never => break,
+            Flow::End(how) => return end(thread, turn, how, stage, now),
+        }
+    }
+    thread.turn = Some(turn);
+}
+
+/// Counts a response of the model.
+pub(crate) fn count(thread: &mut Thread, turn: &Turn, tokens: Tokens, stage: &mut Stage, now: Now) {
+    thread.usage.total.add(tokens);
+    thread.usage.last = tokens;
+    thread.usage_turn = Some(turn.id.clone());
+    thread.keep(
+        &Record::Usage {
+            turn_id: turn.id.clone(),
+            usage: thread.usage,
+        },
+        stage,
+    );
+    thread.say(&Event::Usage { turn: &turn.id }, stage, now);
+    thread.say(&Event::RateLimits, stage, now);
+    if let Some(diff) = &turn.diff {
+        thread.say(
+            &Event::Diff {
+                turn: &turn.id,
+                diff,
+            },
+            stage,
+            now,
+        );
+    }
+}
+
+/// Makes what a person said an item, and chooses what is played for it.
+fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage, now: Now) {
+    if !input.content.is_empty() {
+        thread.last_said = text_of(&input.content);
+        if thread.preview.is_empty() {
+            thread.preview = thread.last_said.clone();
+        }
+        let id = stage.ids.uuid();
+        let body = Body::UserMessage {
+            id,
+            client_id: input.client_id,
+            content: input.content,
+        };
+        let item = Item::started(body, now.unix_ms);
+        thread.say(
+            &Event::ItemStarted {
+                turn: &turn.id,
+                item: &item,
+            },
+            stage,
+            now,
+        );
+        perform::complete(thread, &turn.id, item, stage, now);
+    }
+    let steps = stage.script.steps_for(&thread.last_said);
+    let mut scene = Scene {
+        ids: &mut stage.ids,
+        asked: &thread.last_said,
+        output_schema: turn.output_schema.as_ref(),
+    };
+    turn.acts = compose(&steps, &mut scene);
+}
+
+/// What the real worker does at the start of a turn when the window was full: it summarises, and counts thrice.
+fn compact(thread: &mut Thread, turn: &Turn, stage: &mut Stage, now: Now) {
+    const SUMMARY: Tokens = Tokens::of(100, 10, 0);
+    thread.is_full = false;
+    let item = Item::started(
+        Body::ContextCompaction {
+            id: stage.ids.uuid(),
+        },
+        now.unix_ms,
+    );
+    thread.say(
+        &Event::ItemStarted {
+            turn: &turn.id,
+            item: &item,
+        },
+        stage,
+        now,
+    );
+    count(thread, turn, Tokens::default(), stage, now);
+    count(thread, turn, SUMMARY, stage, now);
+    count(thread, turn, Tokens::default(), stage, now);
+    perform::complete(thread, &turn.id, item, stage, now);
+}
+
+fn end(thread: &mut Thread, turn: Turn, how: End, stage: &mut Stage, now: Now) {
+    let (status, error) = match how {
+        End::Completed => (TurnStatus::Completed, None),
+        End::Interrupted => (TurnStatus::Interrupted, None),
+        End::Failed(error) => (TurnStatus::Failed, Some(error)),
+    };
+    let items: Vec<Item> = turn
+        .last_message
+        .filter(|_| status == TurnStatus::Completed)
+        .into_iter()
+        .collect();
+    let shape = TurnShape {
+        items_view: if items.is_empty() {
+            ItemsView::NotLoaded
+        } else {
+            ItemsView::Summary
+        },
+        items,
+        status,
+        started_at: Some(turn.started.unix_seconds()),
+        completed_at: Some(now.unix_seconds()),
+        duration_ms: Some(now.unix_ms.saturating_sub(turn.started.unix_ms)),
+        error,
+        ..TurnShape::new(&turn.id)
+    };
+    thread.updated_ms = now.unix_ms;
+    thread.keep(
+        &Record::TurnEnded {
+            turn: TurnShape {
+                items: Vec::new(),
+                ..shape.clone()
+            },
+            unix_ms: now.unix_ms,
+        },
+        stage,
+    );
+    thread.interrupted_turn = (status == TurnStatus::Interrupted).then(|| turn.id.clone());
+    if let Some(error) = &shape.error {
+        thread.set_status(Status::SystemError, stage, now);
+        thread.say(
+            &Event::Error {
+                turn: &turn.id,
+                error,
+                will_retry: false,
+            },
+            stage,
+            now,
+        );
+    }
+    if status != TurnStatus::Interrupted {
+        thread
+            .read_state
+            .first_unread_turn
+            .get_or_insert_with(|| turn.id.clone());
+        thread.read_state.revision = Some(stage.ids.uuid());
+        thread.say(&Event::Unread, stage, now);
+    }
+    for call in std::mem::take(&mut thread.late_interrupts) {
+        stage.answer(&call, &serde_json::json!({}));
+    }
+    if shape.error.is_none() {
+        thread.set_status(Status::Idle, stage, now);
+    }
+    thread.say(&Event::TurnEnded(&shape), stage, now);
+}

@@ -1,0 +1,354 @@
+//! Puts what happens in a thread into v2 notifications and requests.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::approval::{Decision, first_command};
+use crate::clock::Now;
+use crate::incoming::Outcome;
+use crate::items::{Body, CommandAction, Item};
+use crate::lines;
+use crate::speech::Event;
+use crate::stage::{Need, Stage};
+use crate::thread::Thread;
+use crate::v2::shapes::ReadStateShape;
+
+pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage, now: Now) {
+    let thread_id = thread.id();
+    let who = &thread.subscribers;
+    match *event {
+        Event::Status(status) => {
+            stage.tell_all("thread/status/changed", &Keyed { thread_id, status }, now);
+        }
+        Event::Warning(message) => stage.tell(who, "warning", &Warning { thread_id, message }, now),
+        Event::Resolved { request } => {
+            stage.tell(
+                who,
+                "serverRequest/resolved",
+                &Resolved {
+                    thread_id,
+                    request_id: request,
+                },
+                now,
+            );
+        }
+        Event::TurnStarted(turn) => {
+            stage.tell(who, "turn/started", &OfTurn { thread_id, turn }, now)
+        }
+        Event::TurnEnded(turn) => {
+            stage.tell(who, "turn/completed", &OfTurn { thread_id, turn }, now)
+        }
+        Event::ItemStarted { turn, item } => {
+            let params = ItemStarted {
+                item,
+                thread_id,
+                turn_id: turn,
+                started_at_ms: item.started_at_ms,
+            };
+            stage.tell(who, "item/started", &params, now);
+        }
+        Event::ItemCompleted { turn, item } => {
+            let params = ItemCompleted {
+                item,
+                thread_id,
+                turn_id: turn,
+                completed_at_ms: item.completed_at_ms,
+            };
+            stage.tell(who, "item/completed", &params, now);
+        }
+        Event::MessageDelta { turn, item, delta } => {
+            stage.tell(
+                who,
+                DeltaFrame::METHOD,
+                &Delta::new(thread_id, turn, item, delta),
+                now,
+            );
+        }
+        Event::SummaryPart { turn, item, index } => {
+            let params = SummaryPart {
+                thread_id,
+                turn_id: turn,
+                item_id: item,
+                summary_index: index,
+            };
+            stage.tell(who, "item/reasoning/summaryPartAdded", &params, now);
+        }
+        Event::SummaryDelta {
+            turn,
+            item,
+            index,
+            delta,
+        } => {
+            let params = Delta {
+                summary_index: Some(index),
+                ..Delta::new(thread_id, turn, item, delta)
+            };
+            stage.tell(who, "item/reasoning/summaryTextDelta", &params, now);
+        }
+        Event::ReasoningDelta { turn, item, delta } => {
+            let params = Delta {
+                content_index: Some(0),
+                ..Delta::new(thread_id, turn, item, delta)
+            };
+            stage.tell(who, "item/reasoning/textDelta", &params, now);
+        }
+        Event::CommandOutput { turn, item, delta } => {
+            stage.tell(
+                who,
+                "item/commandExecution/outputDelta",
+                &Delta::new(thread_id, turn, item, delta),
+                now,
+            );
+        }
+        Event::Usage { turn } => {
+            let params = UsageUpdated {
+                thread_id,
+                turn_id: turn,
+                token_usage: &thread.usage,
+            };
+            stage.tell(who, "thread/tokenUsage/updated", &params, now);
+        }
+        Event::RateLimits => stage.tell(who, "account/rateLimits/updated", &rate_limits(), now),
+        Event::Plan { turn, steps } => {
+            let params = PlanUpdated {
+                thread_id,
+                turn_id: turn,
+                explanation: "Three steps.",
+                plan: steps,
+            };
+            stage.tell(who, "turn/plan/updated", &params, now);
+        }
+        Event::Diff { turn, diff } => {
+            stage.tell(
+                who,
+                "turn/diff/updated",
+                &DiffUpdated {
+                    thread_id,
+                    turn_id: turn,
+                    diff,
+                },
+                now,
+            );
+        }
+        Event::Error {
+            turn,
+            error,
+            will_retry,
+        } => {
+            stage.tell(
+                who,
+                "error",
+                &ErrorParams {
+                    error,
+                    will_retry,
+                    thread_id,
+                    turn_id: turn,
+                },
+                now,
+            );
+        }
+        Event::Unread => {
+            let params = ReadStateChanged {
+                thread_id,
+                read_state: ReadStateShape::of(thread),
+            };
+            stage.tell_those(
+                who,
+                Need::ExperimentalApi,
+                "thread/readState/changed",
+                &params,
+                now,
+            );
+        }
+    }
+}
+
+/// The request about an item.
+pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item) -> Vec<u8> {
+    let (thread_id, turn_id) = (thread.id(), turn);
+    match &item.body {
+        Body::CommandExecution(command) => {
+            let CommandAction::Unknown { command: asked } = &command.command_actions[0];
+            let amendment = first_command(asked);
+            let params = CommandApproval {
+                kind: "command",
+                thread_id,
+                turn_id,
+                item_id: &command.id,
+                started_at_ms: item.started_at_ms,
+                environment_id: "local",
+                command: &command.command,
+                cwd: &command.cwd,
+                command_actions: &command.command_actions,
+                available_decisions: [
+                    json!("accept"),
+                    json!({"acceptWithExecpolicyAmendment": {"execpolicy_amendment": amendment}}),
+                    json!("cancel"),
+                ],
+                proposed_execpolicy_amendment: amendment,
+            };
+            lines::request(request, "item/commandExecution/requestApproval", &params)
+        }
+        Body::DynamicToolCall(call) => {
+            let params = ToolCallParams {
+                thread_id,
+                turn_id,
+                call_id: &call.id,
+                namespace: call.namespace.as_deref(),
+                tool: &call.tool,
+                arguments: &call.arguments,
+            };
+            lines::request(request, "item/tool/call", &params)
+        }
+        _ => {
+            let params = PatchApproval {
+                thread_id,
+                turn_id,
+                item_id: item.id(),
+                started_at_ms: item.started_at_ms,
+                reason: (),
+                grant_root: (),
+            };
+            lines::request(request, "item/fileChange/requestApproval", &params)
+        }
+    }
+}
+
+/// What an answer to an approval request decides.
+pub(crate) fn decision(outcome: &Outcome) -> Decision {
+    let Outcome::Result(result) = outcome else {
+        return Decision::Decline;
+    };
+    let amendment = "/acceptWithExecpolicyAmendment/execpolicy_amendment";
+    match &result["decision"] {
+        Value::String(decision) => match decision.as_str() {
+            "accept" => Decision::Accept,
+            "acceptForSession" => Decision::AcceptForSession,
+            "decline" => Decision::Decline,
+            "cancel" => Decision::Cancel,
+            _ => Decision::Invalid,
+        },
+        decision => match decision.pointer(amendment).and_then(Value::as_array) {
+            Some(words) => Decision::AcceptPrefix(
+                words
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect(),
+            ),
+            None => Decision::Invalid,
+        },
+    }
+}
+
+/// A message delta whose frame is formatted once for many.
+pub(crate) struct DeltaFrame {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl DeltaFrame {
+    pub(crate) const METHOD: &str = "item/agentMessage/delta";
+
+    pub(crate) fn new(thread_id: &str, turn_id: &str, item_id: &str, now: Now) -> Self {
+        const HOLE: &str = "\"delta\":\"\"";
+        let line = lines::notification(
+            Self::METHOD,
+            &Delta::new(thread_id, turn_id, item_id, ""),
+            now,
+        );
+        let text = std::str::from_utf8(&line).expect("messages are UTF-8");
+        let cut = text.rfind(HOLE).expect("the delta is last and empty") + HOLE.len() - 1;
+        Self {
+            head: line[..cut].to_vec(),
+            tail: line[cut..].to_vec(),
+        }
+    }
+
+    /// Splices in text that needs no escaping.
+    pub(crate) fn write_plain(&self, delta: &str, lines: &mut Vec<u8>) {
+        lines.extend_from_slice(&self.head);
+        lines.extend_from_slice(delta.as_bytes());
+        lines.extend_from_slice(&self.tail);
+    }
+
+    pub(crate) fn write(&self, delta: &str, lines: &mut Vec<u8>) {
+        let quoted = Value::from(delta).to_string();
+        self.write_plain(&quoted[1..quoted.len() - 1], lines);
+    }
+
+    pub(crate) fn line(&self, delta: &str) -> Vec<u8> {
+        let mut line = Vec::new();
+        self.write(delta, &mut line);
+        line
+    }
+
+    /// What stands before and after the text.
+    pub(crate) fn halves(self) -> (Vec<u8>, Vec<u8>) {
+        (self.head, self.tail)
+    }
+}
+
+fn rate_limits() -> Value {
+    json!({"rateLimits": {
+        "limitId": "codex", "limitName": null, "normalModelSlug": null, "primary": null, "secondary": null,
+        "credits": null, "individualLimit": null, "spendControlReached": null, "planType": null,
+        "rateLimitReachedType": null,
+    }})
+}
+
+macro_rules! params {
+    ($($(#[$meta:meta])* struct $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty,)* })*) => {
+        $($(#[$meta])*
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct $name<'a> { $($(#[$field_meta])* $field: $type,)* })*
+    };
+}
+
+params! {
+    struct Keyed { thread_id: &'a str, status: crate::shapes::Status, }
+    struct Warning { thread_id: &'a str, message: &'a str, }
+    struct Resolved { thread_id: &'a str, request_id: u64, }
+    struct OfTurn { thread_id: &'a str, turn: &'a crate::shapes::TurnShape, }
+    struct ItemStarted { item: &'a Item, thread_id: &'a str, turn_id: &'a str, started_at_ms: u64, }
+    struct ItemCompleted { item: &'a Item, thread_id: &'a str, turn_id: &'a str, completed_at_ms: Option<u64>, }
+    struct SummaryPart { thread_id: &'a str, turn_id: &'a str, item_id: &'a str, summary_index: usize, }
+    struct UsageUpdated { thread_id: &'a str, turn_id: &'a str, token_usage: &'a crate::shapes::Usage, }
+    struct PlanUpdated { thread_id: &'a str, turn_id: &'a str, explanation: &'a str, plan: &'a [crate::play::PlanStep], }
+    struct DiffUpdated { thread_id: &'a str, turn_id: &'a str, diff: &'a str, }
+    struct ErrorParams { error: &'a crate::shapes::TurnError, will_retry: bool, thread_id: &'a str, turn_id: &'a str, }
+    struct ReadStateChanged { thread_id: &'a str, read_state: ReadStateShape<'a>, }
+    struct ToolCallParams {
+        thread_id: &'a str, turn_id: &'a str, call_id: &'a str, namespace: Option<&'a str>, tool: &'a str,
+        arguments: &'a Value,
+    }
+    struct PatchApproval {
+        thread_id: &'a str, turn_id: &'a str, item_id: &'a str, started_at_ms: u64, reason: (), grant_root: (),
+    }
+    struct CommandApproval {
+        kind: &'a str, thread_id: &'a str, turn_id: &'a str, item_id: &'a str, started_at_ms: u64,
+        environment_id: &'a str, command: &'a str, cwd: &'a str, command_actions: &'a [CommandAction],
+        proposed_execpolicy_amendment: Vec<String>, available_decisions: [Value; 3],
+    }
+    struct Delta {
+        thread_id: &'a str, turn_id: &'a str, item_id: &'a str, delta: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        summary_index: Option<usize>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content_index: Option<usize>,
+    }
+}
+
+impl<'a> Delta<'a> {
+    fn new(thread_id: &'a str, turn_id: &'a str, item_id: &'a str, delta: &'a str) -> Self {
+        Self {
+            thread_id,
+            turn_id,
+            item_id,
+            delta,
+            summary_index: None,
+            content_index: None,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The worker: lines and time in, outputs out. It reads no clock, owns no stream and starts no process; only thread
+//! files are written directly.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::approval;
+use crate::clock::Now;
+use crate::home::Home;
+use crate::ids::Ids;
+use crate::incoming::{self, CallId, Dropped, Incoming};
+use crate::lines::Refusal;
+use crate::options::Dialect;
+use crate::outputs::{ConnectionId, Ending, Output};
+use crate::script::Script;
+use crate::stage::{Call, Connection, Stage};
+use crate::thread::Thread;
+use crate::{faults, lines, turn, v1, v2};
+
+/// A worker.
+#[derive(Debug)]
+pub struct Worker {
+    pub(crate) stage: Stage,
+    pub(crate) threads: BTreeMap<String, Thread>,
+    calls: u64,
+}
+
+impl Worker {
+    /// A worker with its faults at the start already on the way.
+    pub fn new(dialect: Dialect, home: Home, script: Script, now: Now) -> Self {
+        let ids = script.seed.map_or_else(|| Ids::fresh(now), Ids::seeded);
+        let mut stage = Stage::new(dialect, home, script, ids);
+        for fault in stage.script.faults_at_start() {
+            faults::commit_at_start(fault, &mut stage);
+        }
+        Self {
+            stage,
+            threads: BTreeMap::new(),
+            calls: 0,
+        }
+    }
+
+    /// A client has connected.
+    pub fn handle_opened(&mut self, connection: ConnectionId) {
+        self.stage
+            .connections
+            .insert(connection, Connection::default());
+        if self.stage.dialect == Dialect::V1 {
+            self.stage.outputs.send(connection, v1::READY_LINE.to_vec());
+        }
+    }
+
+    /// A client has sent a line.
+    pub fn handle_line(&mut self, connection: ConnectionId, line: &[u8], now: Now) {
+        match incoming::parse(line) {
+            Ok(None) => {}
+            Ok(Some(Incoming::Call { id, method, params })) => {
+                self.handle_call(&Call { connection, id }, &method, params, now);
+            }
+            Ok(Some(Incoming::Notification { method })) => {
+                self.handle_notification(connection, &method)
+            }
+            Ok(Some(Incoming::Answer { id, outcome })) => self.handle_answer(&id, &outcome, now),
+            Err(dropped @ Dropped::NotAMessage(_)) => {
+                self.stage
+                    .log(format!("ERROR failed to deserialize a message: {dropped}"));
+            }
+            Err(dropped @ Dropped::NotUtf8) => {
+                self.stage
+                    .log(format!("ERROR failed to read stdin: {dropped}"));
+                self.stage.outputs.push(Output::End(Ending::Exit(0)));
+            }
+        }
+    }
+
+    /// A client has gone. Its threads stay, and what they wait for.
+    pub fn handle_closed(&mut self, connection: ConnectionId) {
+        self.stage.connections.remove(&connection);
+        for thread in self.threads.values_mut() {
+            thread.unsubscribe(connection);
+        }
+    }
+
+    /// When [`Worker::handle_timeout`] is wanted.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let acts = self
+            .threads
+            .values()
+            .filter_map(|thread| thread.turn.as_ref()?.due)
+            .min();
+        match self.stage.outputs.paused_until() {
+            Some(until) => Some(until),
+            None => acts,
+        }
+    }
+
+    /// Plays on where it is time to. Nothing is played while output waits, so that nothing piles up.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if !self.stage.outputs.is_empty() {
+            return;
+        }
+        for thread in self.threads.values_mut() {
+            let due = thread.turn.as_ref().and_then(|turn| turn.due);
+            if due.is_some_and(|due| due <= now.instant) {
+                turn::advance(thread, &mut self.stage, now);
+            }
+        }
+    }
+
+    /// The next thing to do; none while there is nothing, or while output is held back.
+    pub fn poll_output(&mut self, now: Instant) -> Option<Output> {
+        self.stage.outputs.pop(now)
+    }
+
+    /// A loaded thread and the stage, together.
+    pub(crate) fn loaded(&mut self, id: &str) -> Result<(&mut Stage, &mut Thread), Refusal> {
+        match self.threads.get_mut(id) {
+            Some(thread) => Ok((&mut self.stage, thread)),
+            None => Err(Refusal::invalid(format!("thread not found: {id}"))),
+        }
+    }
+
+    /// The same for a thread that is known to be loaded.
+    pub(crate) fn thread(&mut self, id: &str) -> (&mut Stage, &mut Thread) {
+        (
+            &mut self.stage,
+            self.threads
+                .get_mut(id)
+                .expect("the caller has just looked"),
+        )
+    }
+
+    fn handle_call(&mut self, call: &Call, method: &str, params: Option<Value>, now: Now) {
+        self.calls += 1;
+        if self
+            .stage
+            .script
+            .calls
+            .unanswered
+            .iter()
+            .any(|unanswered| unanswered == method)
+        {
+            return;
+        }
+        let is_overloaded =
+            self.stage.overload_every > 0 && self.calls.is_multiple_of(self.stage.overload_every);
+        let outcome = if method == "initialize" {
+            match faults::handshake(&self.stage, params.as_ref()) {
+                faults::Handshake::Right => self.answer(call, method, params, now),
+                faults::Handshake::Refused(refusal) => Err(refusal),
+                faults::Handshake::Silent => return,
+            }
+        } else if is_overloaded {
+            Err(Refusal::of(
+                Refusal::OVERLOADED,
+                "Server overloaded; retry later.",
+            ))
+        } else {
+            self.answer(call, method, params, now)
+        };
+        if let Err(refusal) = outcome {
+            self.stage.refuse(call, &refusal);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        call: &Call,
+        method: &str,
+        params: Option<Value>,
+        now: Now,
+    ) -> Result<(), Refusal> {
+        match self.stage.dialect {
+            Dialect::V1 => v1::call(self, call, method, params, now),
+            Dialect::V2 => v2::call(self, call, method, params, now),
+        }
+    }
+
+    /// `initialized` changes nothing, as with the real worker; a script may have it refused.
+    fn handle_notification(&mut self, connection: ConnectionId, method: &str) {
+        if method == "initialized" && self.stage.script.handshake.reject_initialized {
+            let refusal = Refusal::of(Refusal::METHOD_NOT_FOUND, "Method not found: initialized");
+            self.stage
+                .outputs
+                .send(connection, lines::error(None, &refusal));
+        }
+    }
+
+    fn handle_answer(&mut self, id: &CallId, outcome: &incoming::Outcome, now: Now) {
+        let CallId::Number(id) = id else { return };
+        let Ok(request) = u64::try_from(*id) else {
+            return;
+        };
+        let Some(thread_id) = self.stage.asked.remove(&request) else {
+            return;
+        };
+        if let Some(thread) = self.threads.get_mut(&thread_id) {
+            approval::answered(thread, request, outcome, &mut self.stage, now);
+        }
+    }
+}

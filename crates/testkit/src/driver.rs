@@ -1,0 +1,454 @@
+//! Plays an exchange script against a worker process and records every line, both ways.
+//!
+//! Every wait has a deadline; when it passes, the error shows what had been received and the end of the worker's
+//! stderr. When the script is over, stdin is closed and the worker has to exit.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, BufReader, Split};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::script::{Action, Answered, Call, Ending, Reply, Script};
+use crate::transcript::{Direction, Transcript};
+use crate::workplace::Workplace;
+
+/// Far above any answer of a real worker on a loaded machine.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+const SHOWN_LINES_MAX: usize = 30;
+const SHOWN_LINE_CHARS_MAX: usize = 300;
+
+/// How to start a worker.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// The whole environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The working directory.
+    pub cwd: PathBuf,
+}
+
+/// Plays `script` against the worker of `launch`, which lives in `workplace`.
+pub fn play(
+    script: &Script,
+    launch: &Launch,
+    workplace: &Workplace,
+) -> Result<Transcript, PlayError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| PlayError(format!("{}: no runtime: {error}", script.name)))?;
+    runtime.block_on(async {
+        let mut player = Player::new(launch, workplace);
+        match player.play(script).await {
+            Ok(()) => Ok(player.transcript),
+            Err(failure) => Err(PlayError(player.explain(&script.name, &failure))),
+        }
+    })
+}
+
+/// Why a script could not be played to its end, with what had been received until then.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PlayError(String);
+
+struct Player<'a> {
+    launch: &'a Launch,
+    workplace: &'a Workplace,
+    process: Option<Process>,
+    transcript: Transcript,
+    /// What was received and no step has taken yet.
+    inbox: Vec<Value>,
+    next_id: u64,
+    /// By name: results of calls, params of messages.
+    values: BTreeMap<String, Value>,
+    /// By name: ids of calls sent without waiting, and of requests taken without an answer.
+    ids: BTreeMap<String, Value>,
+}
+
+struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Split<BufReader<ChildStdout>>,
+}
+
+impl<'a> Player<'a> {
+    fn new(launch: &'a Launch, workplace: &'a Workplace) -> Self {
+        let cwd = Value::from(launch.cwd.to_string_lossy());
+        Self {
+            launch,
+            workplace,
+            process: None,
+            transcript: Transcript::default(),
+            inbox: Vec::new(),
+            next_id: 1,
+            values: BTreeMap::from([("CWD".to_owned(), cwd)]),
+            ids: BTreeMap::new(),
+        }
+    }
+
+    async fn play(&mut self, script: &Script) -> Result<(), String> {
+        self.start()?;
+        for step in &script.steps {
+            let played = self.step(&step.action).await;
+            played.map_err(|reason| format!("line {}: {}\n{reason}", step.line, step.source))?;
+        }
+        if self.process.is_some() {
+            self.end(Ending::StdinClosed).await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, action: &Action) -> Result<(), String> {
+        match action {
+            Action::Call(call) => {
+                let id = self.call(call).await?;
+                self.take_answer(&id, call.name.as_deref()).await
+            }
+            Action::Send(call) => {
+                let id = self.call(call).await?;
+                self.ids.extend(call.name.clone().map(|name| (name, id)));
+                Ok(())
+            }
+            Action::Answered(Answered::Id(id)) => self.take_answer(id, None).await,
+            Action::Answered(Answered::Call(name)) => {
+                let id = self.id_of(name)?;
+                self.take_answer(&id, Some(name)).await
+            }
+            Action::Notify { method, params } => {
+                let message = self.message(json!({"method": method}), params.as_ref())?;
+                self.send(&message).await
+            }
+            Action::Wait {
+                method,
+                params,
+                count,
+                name,
+            } => {
+                self.wait(method, params.as_ref(), *count, name.as_deref())
+                    .await
+            }
+            Action::Answer { method, reply } => {
+                let request = self
+                    .take(|message| message["method"] == **method && !message["id"].is_null())
+                    .await?;
+                self.reply(&request["id"], reply).await
+            }
+            Action::Reply { name, reply } => {
+                let id = self.id_of(name)?;
+                self.reply(&id, reply).await
+            }
+            Action::Raw(bytes) => self.send_raw(bytes).await,
+            Action::Restart(ending) => {
+                self.end(*ending).await?;
+                self.start()
+            }
+            Action::Exit => self.wait_for_exit().await,
+        }
+    }
+
+    async fn call(&mut self, call: &Call) -> Result<Value, String> {
+        let id = Value::from(self.next_id);
+        self.next_id += 1;
+        let message = self.message(
+            json!({"id": id, "method": call.method}),
+            call.params.as_ref(),
+        )?;
+        self.send(&message).await?;
+        Ok(id)
+    }
+
+    fn message(&self, mut message: Value, params: Option<&Value>) -> Result<Value, String> {
+        if let Some(params) = params {
+            message["params"] = substitute(params, &self.values)?;
+        }
+        Ok(message)
+    }
+
+    async fn take_answer(&mut self, id: &Value, name: Option<&str>) -> Result<(), String> {
+        let mut answer = self
+            .take(|message| message["id"] == *id && message["method"].is_null())
+            .await?;
+        if let Some(name) = name {
+            let outcome = if answer["error"].is_null() {
+                "result"
+            } else {
+                "error"
+            };
+            self.values.insert(name.to_owned(), answer[outcome].take());
+        }
+        Ok(())
+    }
+
+    async fn wait(
+        &mut self,
+        method: &str,
+        params: Option<&Value>,
+        count: usize,
+        name: Option<&str>,
+    ) -> Result<(), String> {
+        let wanted = params
+            .map(|params| substitute(params, &self.values))
+            .transpose()?
+            .unwrap_or(json!({}));
+        for _ in 0..count {
+            let mut taken = self
+                .take(|message| message["method"] == method && holds(&message["params"], &wanted))
+                .await?;
+            if let Some(name) = name {
+                self.values.insert(name.to_owned(), taken["params"].take());
+                self.ids.insert(name.to_owned(), taken["id"].take());
+            }
+        }
+        Ok(())
+    }
+
+    async fn reply(&mut self, id: &Value, reply: &Reply) -> Result<(), String> {
+        let message = match reply {
+            Reply::Result(result) => json!({"id": id, "result": substitute(result, &self.values)?}),
+            Reply::Error(error) => json!({"id": id, "error": substitute(error, &self.values)?}),
+        };
+        self.send(&message).await
+    }
+
+    fn id_of(&self, name: &str) -> Result<Value, String> {
+        self.ids
+            .get(name)
+            .cloned()
+            .ok_or_else(|| format!("nothing was sent or taken under the name `{name}`"))
+    }
+
+    /// The first message, waiting or still to come, that is `wanted`.
+    async fn take(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Value, String> {
+        loop {
+            if let Some(index) = self.inbox.iter().position(&wanted) {
+                return Ok(self.inbox.remove(index));
+            }
+            match timeout(WAIT_MAX, self.receive()).await {
+                Ok(Ok(Received::Line)) => {}
+                Ok(Ok(Received::End)) => return Err("the worker ended instead".to_owned()),
+                Ok(Err(reason)) => return Err(reason),
+                Err(_) => return Err(format!("nothing of the kind came within {WAIT_MAX:?}")),
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Result<Received, String> {
+        let process = self.process.as_mut().ok_or("the worker has ended")?;
+        let line = process
+            .lines
+            .next_segment()
+            .await
+            .map_err(|error| format!("cannot read from the worker: {error}"))?;
+        let Some(line) = line else {
+            return Ok(Received::End);
+        };
+        self.transcript.record(Direction::Received, &line);
+        self.inbox.extend(
+            self.transcript
+                .entries
+                .last()
+                .map(|entry| entry.message.clone()),
+        );
+        Ok(Received::Line)
+    }
+
+    async fn send(&mut self, message: &Value) -> Result<(), String> {
+        self.send_raw(format!("{message}\n").as_bytes()).await
+    }
+
+    async fn send_raw(&mut self, bytes: &[u8]) -> Result<(), String> {
+        // What has already arrived stands before what is sent.
+        while let Ok(Ok(Received::Line)) = timeout(Duration::ZERO, self.receive()).await {}
+        self.transcript
+            .record(Direction::Sent, bytes.strip_suffix(b"\n").unwrap_or(bytes));
+        let process = self.process.as_mut().ok_or("the worker has ended")?;
+        match timeout(WAIT_MAX, process.stdin.write_all(bytes)).await {
+            Ok(written) => written.map_err(|error| format!("cannot write to the worker: {error}")),
+            Err(_) => Err(format!("the worker did not read within {WAIT_MAX:?}")),
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the driver of the tests must not depend on what it tests"
+    )]
+    fn start(&mut self) -> Result<(), String> {
+        let (program, arguments) = self
+            .launch
+            .argv
+            .split_first()
+            .ok_or("no program to start")?;
+        let stderr = self
+            .workplace
+            .open_stderr()
+            .map_err(|error| format!("no file for stderr: {error}"))?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .env_clear()
+            .envs(self.launch.environment.iter().cloned())
+            .current_dir(&self.launch.cwd)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        let stdin = child.stdin.take().ok_or("no stdin")?;
+        let stdout = child.stdout.take().ok_or("no stdout")?;
+        let lines = tokio::io::AsyncBufReadExt::split(BufReader::new(stdout), b'\n');
+        self.process = Some(Process {
+            child,
+            stdin,
+            lines,
+        });
+        Ok(())
+    }
+
+    /// Ends the worker and records what it still said. A killed worker's last words are a matter of luck, so what
+    /// arrives after the decision to kill is left out.
+    async fn end(&mut self, ending: Ending) -> Result<(), String> {
+        match ending {
+            Ending::StdinClosed => self.wait_for_exit().await,
+            Ending::Killed => {
+                let mut process = self.process.take().ok_or("the worker has ended")?;
+                process
+                    .child
+                    .kill()
+                    .await
+                    .map_err(|error| format!("cannot kill the worker: {error}"))?;
+                self.transcript.record(Direction::Exit, b"killed");
+                self.inbox.clear();
+                Ok(())
+            }
+        }
+    }
+
+    async fn wait_for_exit(&mut self) -> Result<(), String> {
+        let process = self.process.take().ok_or("the worker has ended")?;
+        let Process {
+            mut child,
+            stdin,
+            mut lines,
+        } = process;
+        drop(stdin);
+        let exited = timeout(WAIT_MAX, async {
+            while let Ok(Some(line)) = lines.next_segment().await {
+                self.transcript.record(Direction::Received, &line);
+            }
+            child.wait().await
+        });
+        let status = exited
+            .await
+            .map_err(|_| format!("the worker did not exit within {WAIT_MAX:?}"))?;
+        let status = status.map_err(|error| format!("no exit status: {error}"))?;
+        self.transcript
+            .record(Direction::Exit, status.to_string().as_bytes());
+        self.inbox.clear();
+        Ok(())
+    }
+
+    fn explain(&self, script: &str, failure: &str) -> String {
+        let mut text = format!("{script}, {failure}\n-- the last lines:\n");
+        let entries = &self.transcript.entries;
+        for entry in &entries[entries.len().saturating_sub(SHOWN_LINES_MAX)..] {
+            let line: String = entry
+                .message
+                .to_string()
+                .chars()
+                .take(SHOWN_LINE_CHARS_MAX)
+                .collect();
+            let _ = writeln!(text, "{:?} {line}", entry.direction);
+        }
+        let _ = write!(
+            text,
+            "-- stderr:\n{}",
+            self.workplace.stderr_tail(SHOWN_LINES_MAX)
+        );
+        text
+    }
+}
+
+enum Received {
+    Line,
+    End,
+}
+
+/// Whether `value` has everything that `wanted` has.
+fn holds(value: &Value, wanted: &Value) -> bool {
+    match wanted {
+        Value::Object(fields) => fields
+            .iter()
+            .all(|(key, wanted)| holds(&value[key], wanted)),
+        other => value == other,
+    }
+}
+
+/// `template` with each `$NAME.path` in its strings replaced; a string that is nothing else becomes the value itself.
+fn substitute(template: &Value, values: &BTreeMap<String, Value>) -> Result<Value, String> {
+    Ok(match template {
+        Value::String(text) => match text.strip_prefix('$') {
+            Some(path) if path.chars().all(is_path) => lookup(path, values)?.clone(),
+            _ => Value::String(interpolate(text, values)?),
+        },
+        Value::Array(items) => items
+            .iter()
+            .map(|item| substitute(item, values))
+            .collect::<Result<_, _>>()?,
+        Value::Object(fields) => {
+            let substituted = fields
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), substitute(value, values)?)));
+            Value::Object(substituted.collect::<Result<_, String>>()?)
+        }
+        other => other.clone(),
+    })
+}
+
+fn interpolate(text: &str, values: &BTreeMap<String, Value>) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        out.push_str(before);
+        if let Some(after) = after.strip_prefix('$') {
+            out.push('$');
+            rest = after;
+            continue;
+        }
+        let end = after.find(|c| !is_path(c)).unwrap_or(after.len());
+        match lookup(&after[..end], values)? {
+            Value::String(value) => out.push_str(value),
+            other => out.push_str(&other.to_string()),
+        }
+        rest = &after[end..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn is_path(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '.' || c == '_'
+}
+
+fn lookup<'v>(path: &str, values: &'v BTreeMap<String, Value>) -> Result<&'v Value, String> {
+    let (name, fields) = path.split_once('.').unwrap_or((path, ""));
+    let value = values
+        .get(name)
+        .ok_or_else(|| format!("`${name}` has no value yet"))?;
+    let pointer = if fields.is_empty() {
+        String::new()
+    } else {
+        format!("/{}", fields.replace('.', "/"))
+    };
+    value
+        .pointer(&pointer)
+        .ok_or_else(|| format!("`${path}`: no such value in {value}"))
+}

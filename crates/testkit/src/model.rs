@@ -1,0 +1,141 @@
+//! A stand-in for the model provider: the Responses API on a loopback port, as much of it as codex asks for.
+//!
+//! What it answers is written in the prompt: the last `[[marker …]]` of the last user message (see [`plan`]). It runs
+//! on a thread of its own and stops when it is dropped.
+
+mod marker;
+mod plan;
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::post;
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use plan::{Answer, Prompt, Step};
+
+/// A turn with images or a long history stays far below this.
+const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A running stand-in model provider.
+pub struct StandIn {
+    port: u16,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StandIn {
+    /// Starts a provider on a port that the system chooses.
+    pub fn start() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
+        let port = listener.local_addr()?.port();
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("stand-in model".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = stopped => {}
+                    served = axum::serve(listener, routes()) => served.expect("a bound listener serves"),
+                }
+            });
+        })?;
+        Ok(Self {
+            port,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// The `base_url` for a codex model provider.
+    pub fn base_url(&self) -> String {
+        format!("http://127.0.0.1:{}/v1", self.port)
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How often each prompt was sent, and how many requests there were.
+#[derive(Default)]
+struct Asked {
+    requests: u64,
+    by_prompt: HashMap<String, u64>,
+}
+
+fn routes() -> Router {
+    Router::new()
+        .route("/v1/responses", post(respond))
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .with_state(Arc::new(Mutex::new(Asked::default())))
+}
+
+async fn respond(State(asked): State<Arc<Mutex<Asked>>>, body: Bytes) -> Response {
+    let Ok(body) = serde_json::from_slice::<Value>(&body) else {
+        return refusal(
+            400,
+            &json!({"error": {"message": "the request is not JSON"}}),
+        );
+    };
+    let prompt = Prompt::of(&body);
+    let (number, asked_before) = {
+        let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.requests += 1;
+        let count = asked.by_prompt.entry(prompt.text.clone()).or_default();
+        *count += 1;
+        let asked_before = *count - 1;
+        (asked.requests, asked_before)
+    };
+    match plan::plan(&body, &prompt, number, asked_before) {
+        Answer::Refusal { status, body } => refusal(status, &body),
+        Answer::Stream(steps) => stream(steps),
+    }
+}
+
+fn refusal(status: u16, body: &Value) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, Json(body)).into_response()
+}
+
+fn stream(steps: Vec<Step>) -> Response {
+    let chunks = stream::unfold(steps.into_iter(), |mut steps| async {
+        let chunk = match steps.next()? {
+            Step::Event(event) => server_sent(&event),
+            Step::Pause(pause) => {
+                tokio::time::sleep(pause).await;
+                Bytes::new()
+            }
+            Step::Hang => std::future::pending().await,
+        };
+        Some((Ok::<_, Infallible>(chunk), steps))
+    });
+    (
+        [(header::CONTENT_TYPE, "text/event-stream")],
+        Body::from_stream(chunks),
+    )
+        .into_response()
+}
+
+fn server_sent(event: &Value) -> Bytes {
+    let name = event["type"].as_str().unwrap_or_default();
+    Bytes::from(format!("event: {name}\ndata: {event}\n\n"))
+}
