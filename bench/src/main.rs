@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 mod cpu;
+mod demo;
 mod lines;
 mod wire;
 
@@ -13,10 +14,17 @@ use clap::Parser;
 enum Bench {
     /// The peek at an envelope: against codex-codes, `serde_json::Value`, and the newline split alone.
     Wire,
+    /// The demo worker: delta lines for each second of CPU time, and memory with idle threads.
+    Demo,
+    /// The demo worker itself, as the process that is measured.
+    #[command(hide = true)]
+    DemoWorker(::demo::Options),
 }
 
 fn main() -> anyhow::Result<()> {
     match Bench::parse() {
         Bench::Wire => wire::run(),
+        Bench::Demo => demo::run(),
+        Bench::DemoWorker(options) => Ok(::demo::run(&options).map(drop)?),
     }
 }

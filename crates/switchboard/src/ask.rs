@@ -195,9 +195,8 @@ impl Conversation<'_> {
                 .as_ref()
                 .and_then(|params| v2::request(asked.id.as_raw(), &asked.method, params)),
             Event::Reported(report) => {
-                self.screen.note(&format!(
-                    "the worker sent a line that is no message: {report}"
-                ))?;
+                self.screen
+                    .note(&format!("passed over a line of the worker: {report}"))?;
                 None
             }
             Event::Settled { .. } | Event::Closed { .. } => None,

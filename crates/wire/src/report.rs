@@ -34,7 +34,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in a line of {} bytes: ", self.fault, self.bytes)?;
+        write!(f, "{} (a line of {} bytes: ", self.fault, self.bytes)?;
         for &byte in &self.head {
             match byte {
                 b' '..=b'~' => write!(f, "{}", char::from(byte))?,
@@ -44,7 +44,7 @@ impl fmt::Display for Report {
         if self.bytes > self.head.len() as u64 {
             f.write_str("…")?;
         }
-        Ok(())
+        f.write_str(")")
     }
 }
 

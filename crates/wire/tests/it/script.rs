@@ -285,26 +285,26 @@ fn late_second_and_unknown_answers_are_reported_and_counted() {
             read {"id":2,"result":1}
                 call 2 answered 1
             read {"id":2,"result":1}
-                reported second answer to call 2 in a line of 19 bytes: {"id":2,"result":1}
+                reported second answer to call 2 (a line of 19 bytes: {"id":2,"result":1})
             at 29
                 due: None
             at 30
                 due: Some(CallDeadline(CallId(1)))
                 call 1 timed out (Sent)
             read {"id":1,"result":"late"}
-                reported late answer to call 1 in a line of 24 bytes: {"id":1,"result":"late"}
+                reported late answer to call 1 (a line of 24 bytes: {"id":1,"result":"late"})
             read {"id":1,"result":"later still"}
-                reported second answer to call 1 in a line of 31 bytes: {"id":1,"result":"later still"}
+                reported second answer to call 1 (a line of 31 bytes: {"id":1,"result":"later still"})
             read {"id":99,"result":1}
-                reported answer to an unknown call in a line of 20 bytes: {"id":99,"result":1}
+                reported answer to an unknown call (a line of 20 bytes: {"id":99,"result":1})
             read {"id":"2","result":1}
-                reported answer to an unknown call in a line of 21 bytes: {"id":"2","result":1}
+                reported answer to an unknown call (a line of 21 bytes: {"id":"2","result":1})
             read {"id":-1,"result":1}
-                reported answer to an unknown call in a line of 20 bytes: {"id":-1,"result":1}
+                reported answer to an unknown call (a line of 20 bytes: {"id":-1,"result":1})
             stall
             call unsent
             read {"id":3,"result":"a guess"}
-                reported answer to an unknown call in a line of 27 bytes: {"id":3,"result":"a guess"}
+                reported answer to an unknown call (a line of 27 bytes: {"id":3,"result":"a guess"})
             counts
                 Counts { lines: 8, malformed: 0, too_long: 0, late_answers: 1, second_answers: 2, unknown_answers: 4, refused_requests: 0 }
         "#]],
@@ -341,45 +341,45 @@ fn faulty_lines_are_reported_and_the_connection_goes_on() {
         "#,
         &expect![[r#"
             read not json at all
-                reported not JSON (expected a value at byte 0) in a line of 15 bytes: not json at all
+                reported not JSON (expected a value at byte 0) (a line of 15 bytes: not json at all)
             read {"method":"a"} {"method":"b"}
-                reported not JSON (expected the end of the line at byte 15) in a line of 29 bytes: {"method":"a"} {"method":"b"}
+                reported not JSON (expected the end of the line at byte 15) (a line of 29 bytes: {"method":"a"} {"method":"b"})
             read {"method":"a"
-                reported not JSON (expected ',' or '}' at byte 13) in a line of 13 bytes: {"method":"a"
+                reported not JSON (expected ',' or '}' at byte 13) (a line of 13 bytes: {"method":"a")
             bytes 7b 22 6d 22 3a 22 ff 22 7d 0a
-                reported invalid UTF-8 in a line of 9 bytes: {"m":"\xff"}
+                reported invalid UTF-8 (a line of 9 bytes: {"m":"\xff"})
             read [{"method":"a"},{"method":"b"}]
-                reported a batch in a line of 31 bytes: [{"method":"a"},{"method":"b"}]
+                reported a batch (a line of 31 bytes: [{"method":"a"},{"method":"b"}])
             read {"method":"a","method":"b"}
-                reported the key "method" twice in a line of 27 bytes: {"method":"a","method":"b"}
+                reported the key "method" twice (a line of 27 bytes: {"method":"a","method":"b"})
             read {"id":1,"result":{},"result":{}}
-                reported the key "result" twice in a line of 32 bytes: {"id":1,"result":{},"result":{}}
+                reported the key "result" twice (a line of 32 bytes: {"id":1,"result":{},"result":{}})
             read {"method":"a","params":{"x":1,"x":2},"other":1,"other":2}
                 told a {"x":1,"x":2}
             read {"event":"ready"}
-                reported not a JSON-RPC message (no method and no id) in a line of 17 bytes: {"event":"ready"}
+                reported not a JSON-RPC message (no method and no id) (a line of 17 bytes: {"event":"ready"})
             read "text"
-                reported not a JSON-RPC message (not an object) in a line of 6 bytes: "text"
+                reported not a JSON-RPC message (not an object) (a line of 6 bytes: "text")
             read 17
-                reported not a JSON-RPC message (not an object) in a line of 2 bytes: 17
+                reported not a JSON-RPC message (not an object) (a line of 2 bytes: 17)
             read {"method":7}
-                reported not a JSON-RPC message (a method that is not a string) in a line of 12 bytes: {"method":7}
+                reported not a JSON-RPC message (a method that is not a string) (a line of 12 bytes: {"method":7})
             read {"id":null,"method":"a"}
-                reported an id that is neither integer nor string in a line of 24 bytes: {"id":null,"method":"a"}
+                reported an id that is neither integer nor string (a line of 24 bytes: {"id":null,"method":"a"})
             read {"id":1.5,"method":"a"}
-                reported an id that is neither integer nor string in a line of 23 bytes: {"id":1.5,"method":"a"}
+                reported an id that is neither integer nor string (a line of 23 bytes: {"id":1.5,"method":"a"})
             read {"id":1e3,"method":"a"}
-                reported an id that is neither integer nor string in a line of 23 bytes: {"id":1e3,"method":"a"}
+                reported an id that is neither integer nor string (a line of 23 bytes: {"id":1e3,"method":"a"})
             read {"id":true,"method":"a"}
-                reported an id that is neither integer nor string in a line of 24 bytes: {"id":true,"method":"a"}
+                reported an id that is neither integer nor string (a line of 24 bytes: {"id":true,"method":"a"})
             read {"id":1,"method":"a","result":{}}
-                reported not a JSON-RPC message (a method with a result or an error) in a line of 33 bytes: {"id":1,"method":"a","result":{}}
+                reported not a JSON-RPC message (a method with a result or an error) (a line of 33 bytes: {"id":1,"method":"a","result":{}})
             read {"id":1,"result":{},"error":{}}
-                reported not a JSON-RPC message (a result and an error) in a line of 31 bytes: {"id":1,"result":{},"error":{}}
+                reported not a JSON-RPC message (a result and an error) (a line of 31 bytes: {"id":1,"result":{},"error":{}})
             read {"id":1}
-                reported not a JSON-RPC message (an id without method, result or error) in a line of 8 bytes: {"id":1}
+                reported not a JSON-RPC message (an id without method, result or error) (a line of 8 bytes: {"id":1})
             read {"result":{}}
-                reported not a JSON-RPC message (an answer without id) in a line of 13 bytes: {"result":{}}
+                reported not a JSON-RPC message (an answer without id) (a line of 13 bytes: {"result":{}})
             read {"method":"still here"}
                 told still here –
             counts
@@ -404,16 +404,16 @@ fn a_deep_line_is_reported_and_fails_the_call_it_answers() {
         limits,
         &script,
         &expect![[r#"
-        call a
-            → {"id":1,"method":"a"}
-        read {"id":1,"result":[[]]}
-            call 1 answered [[]]
-        call b
-            → {"id":2,"method":"b"}
-        read {"id":2,"result":[[[]]]}
-            call 2 unreadable: nesting too deep
-            reported nesting too deep in a line of 24 bytes: {"id":2,"result":[[[]]]}
-    "#]],
+            call a
+                → {"id":1,"method":"a"}
+            read {"id":1,"result":[[]]}
+                call 1 answered [[]]
+            call b
+                → {"id":2,"method":"b"}
+            read {"id":2,"result":[[[]]]}
+                call 2 unreadable: nesting too deep
+                reported nesting too deep (a line of 24 bytes: {"id":2,"result":[[[]]]})
+        "#]],
     );
 }
 
@@ -432,7 +432,7 @@ fn an_answer_in_invalid_utf8_fails_its_call_at_once() {
             part {"id":1,"result":"
             bytes ff 22 7d 0a
                 call 1 unreadable: invalid UTF-8
-                reported invalid UTF-8 in a line of 21 bytes: {"id":1,"result":"\xff"}
+                reported invalid UTF-8 (a line of 21 bytes: {"id":1,"result":"\xff"})
         "#]],
     );
 }
@@ -466,15 +466,15 @@ fn too_long_answers_fail_their_call_as_soon_as_the_id_is_seen() {
                 call 1 too long
             part xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
             part "}<LF>{"error":{"message":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx
-                reported too long in a line of 84 bytes: {"id":1,"result":"xxxxxxxxxxxxxxxxxxxxxx…
+                reported too long (a line of 84 bytes: {"id":1,"result":"xxxxxxxxxxxxxxxxxxxxxx…)
             part xxxxxxxx"},"id":2}<LF>
                 call 2 too long
-                reported too long in a line of 68 bytes: {"error":{"message":"xxxxxxxxxxxxxxxxxxx…
+                reported too long (a line of 68 bytes: {"error":{"message":"xxxxxxxxxxxxxxxxxxx…)
             read {"method":"ask","id":5,"params":"xxxxxxxxxxxxxxxxxxxxxxxxx"}
-                reported too long in a line of 60 bytes: {"method":"ask","id":5,"params":"xxxxxxx…
+                reported too long (a line of 60 bytes: {"method":"ask","id":5,"params":"xxxxxxx…)
                 → {"id":5,"error":{"code":-32600,"message":"the request is longer than this side reads"}}
             read {"method":"tell","params":"xxxxxxxxxxxxxxxxxxxxxxxxx"}
-                reported too long in a line of 54 bytes: {"method":"tell","params":"xxxxxxxxxxxxx…
+                reported too long (a line of 54 bytes: {"method":"tell","params":"xxxxxxxxxxxxx…)
             read {"method":"tell"}
                 told tell –
             counts
@@ -591,7 +591,7 @@ fn a_request_is_answered_exactly_once() {
             read {"method":"ask","id":1,"params":{}}
                 asked 1: ask {}
             read {"method":"ask","id":1,"params":{"again":true}}
-                reported request repeated while open in a line of 47 bytes: {"method":"ask","id":1,"params":{"again":true}}
+                reported request repeated while open (a line of 47 bytes: {"method":"ask","id":1,"params":{"again":true}})
             answer 1 {"a":1}
                 → {"id":1,"result":{"a":1}}
             answer 1 {"a":2}
@@ -628,7 +628,7 @@ fn requests_beyond_the_limit_are_refused_with_an_error() {
             read {"method":"ask","id":1}
                 asked 1: ask –
             read {"method":"ask","id":2}
-                reported too many open requests in a line of 23 bytes: {"method":"ask","id":2}
+                reported too many open requests (a line of 23 bytes: {"method":"ask","id":2})
                 → {"id":2,"error":{"code":-32001,"message":"too many open requests: retry later"}}
             answer 1 {}
                 → {"id":1,"result":{}}
@@ -667,7 +667,7 @@ fn the_end_settles_everything_once() {
                 asked 7: ask –
             part {"method":"cut of
             eof
-                reported cut off by the end of the stream in a line of 17 bytes: {"method":"cut of
+                reported cut off by the end of the stream (a line of 17 bytes: {"method":"cut of)
                 call 1 closed (Sent)
                 call 2 closed (Queued)
                 closed, unanswered: [7]
