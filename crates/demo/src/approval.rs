@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::clock::Now;
 use crate::incoming::Outcome;
-use crate::items::{Body, CommandAction, FileChange, Item, ItemStatus};
+use crate::items::{Body, Item, ItemStatus};
+use crate::made_up;
 use crate::options::Dialect;
 use crate::perform;
 use crate::play::Shell;
@@ -40,22 +41,14 @@ pub(crate) enum Decision {
 }
 
 pub(crate) fn of_command(thread: &Thread, shell: &Shell) -> Verdict {
-    let words = first_command(&shell.command);
+    let words = made_up::first_command(&shell.command);
     let allowed = thread.allowed.commands.contains(&shell.command)
-        || thread
-            .allowed
-            .prefixes
-            .iter()
-            .any(|prefix| words.starts_with(prefix));
+        || thread.allowed.prefixes.iter().any(|prefix| words.starts_with(prefix));
     match &thread.settings.approval_policy {
         _ if allowed => Verdict::Run,
         ApprovalPolicy::Untrusted => Verdict::Ask,
         ApprovalPolicy::Never if shell.escalated => Verdict::Refuse,
-        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_)
-            if shell.escalated && is_sandboxed(thread) =>
-        {
-            Verdict::Ask
-        }
+        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) if shell.escalated && is_sandboxed(thread) => Verdict::Ask,
         _ => Verdict::Run,
     }
 }
@@ -71,21 +64,9 @@ pub(crate) fn of_patch(thread: &Thread, path: &str) -> Verdict {
 }
 
 /// Takes the first answer to a request and plays on. A later one, or one to no request, is ignored.
-pub(crate) fn answered(
-    thread: &mut Thread,
-    request: u64,
-    outcome: &Outcome,
-    stage: &mut Stage,
-    now: Now,
-) {
-    let Some(mut turn) = thread.turn.take() else {
-        return;
-    };
-    let Some(at) = turn
-        .parked
-        .iter()
-        .position(|parked| parked.request == request)
-    else {
+pub(crate) fn answered(thread: &mut Thread, request: u64, outcome: &Outcome, stage: &mut Stage, now: Now) {
+    let Some(mut turn) = thread.turn.take() else { return };
+    let Some(at) = turn.parked.iter().position(|parked| parked.request == request) else {
         thread.turn = Some(turn);
         return;
     };
@@ -103,21 +84,10 @@ pub(crate) fn answered(
         decision == Decision::Cancel
     };
     thread.turn = Some(turn);
-    if cancelled {
-        turn::abort(thread, stage, now)
-    } else {
-        turn::advance(thread, stage, now)
-    }
+    if cancelled { turn::abort(thread, stage, now) } else { turn::advance(thread, stage, now) }
 }
 
-fn decided(
-    thread: &mut Thread,
-    turn: &mut Turn,
-    item: Item,
-    decision: &Decision,
-    stage: &mut Stage,
-    now: Now,
-) {
+fn decided(thread: &mut Thread, turn: &mut Turn, item: Item, decision: &Decision, stage: &mut Stage, now: Now) {
     let is_command = matches!(item.body, Body::CommandExecution(_));
     remember(thread, &item, decision);
     match decision {
@@ -132,22 +102,10 @@ fn decided(
     match decision {
         // The real worker leaves a cancelled patch without an end.
         Decision::Cancel => {}
-        Decision::Decline => drop(perform::complete(
-            thread,
-            &turn.id,
-            with_status(item, ItemStatus::Declined),
-            stage,
-            now,
-        )),
-        Decision::Invalid => drop(perform::complete(
-            thread,
-            &turn.id,
-            with_status(item, ItemStatus::Failed),
-            stage,
-            now,
-        )),
+        Decision::Decline => drop(perform::complete(thread, &turn.id, with_status(item, ItemStatus::Declined), stage, now)),
+        Decision::Invalid => drop(perform::complete(thread, &turn.id, with_status(item, ItemStatus::Failed), stage, now)),
         Decision::Accept | Decision::AcceptForSession | Decision::AcceptPrefix(_) if is_command => {
-            perform::allowed_command(thread, &turn.id, item, stage, now);
+            perform::allowed_command(thread, turn, item, stage, now);
         }
         Decision::Accept | Decision::AcceptForSession | Decision::AcceptPrefix(_) => {
             perform::allowed_patch(thread, turn, item, stage, now);
@@ -158,14 +116,10 @@ fn decided(
 fn remember(thread: &mut Thread, item: &Item, decision: &Decision) {
     match (decision, &item.body) {
         (Decision::AcceptForSession, Body::CommandExecution(command)) => {
-            let CommandAction::Unknown { command } = &command.command_actions[0];
-            thread.allowed.commands.push(command.clone());
+            thread.allowed.commands.push(command.asked().to_owned());
         }
         (Decision::AcceptForSession, Body::FileChange { changes, .. }) => {
-            thread
-                .allowed
-                .files
-                .extend(changes.iter().map(|change| change.path.clone()));
+            thread.allowed.files.extend(changes.iter().map(|change| change.path.clone()));
         }
         (Decision::AcceptPrefix(prefix), _) => thread.allowed.prefixes.push(prefix.clone()),
         _ => {}
@@ -181,31 +135,16 @@ fn with_status(mut item: Item, wanted: ItemStatus) -> Item {
     item
 }
 
-fn tool_answered(
-    thread: &mut Thread,
-    turn: &str,
-    mut item: Item,
-    outcome: &Outcome,
-    stage: &mut Stage,
-    now: Now,
-) {
-    let Body::DynamicToolCall(call) = &mut item.body else {
-        return;
-    };
+fn tool_answered(thread: &mut Thread, turn: &str, mut item: Item, outcome: &Outcome, stage: &mut Stage, now: Now) {
+    let Body::DynamicToolCall(call) = &mut item.body else { return };
     let (content, success) = match outcome {
         Outcome::Refused => (said("dynamic tool request failed"), false),
         Outcome::Result(result) => match (result.get("contentItems"), result.get("success")) {
-            (Some(Value::Array(content)), Some(Value::Bool(success))) => {
-                (content.clone(), *success)
-            }
+            (Some(Value::Array(content)), Some(Value::Bool(success))) => (content.clone(), *success),
             _ => (said("dynamic tool response was invalid"), false),
         },
     };
-    call.status = if success {
-        ItemStatus::Completed
-    } else {
-        ItemStatus::Failed
-    };
+    call.status = if success { ItemStatus::Completed } else { ItemStatus::Failed };
     call.content_items = Some(content);
     call.success = Some(success);
     call.duration_ms = Some(now.unix_ms.saturating_sub(item.started_at_ms));
@@ -226,9 +165,7 @@ fn is_writable(thread: &Thread, path: &str) -> bool {
         "workspaceWrite" => {
             let roots = thread.settings.sandbox["writableRoots"].as_array();
             let roots = roots.into_iter().flatten().filter_map(Value::as_str);
-            roots
-                .chain([thread.settings.cwd.as_str(), "/tmp"])
-                .any(|root| Path::new(path).starts_with(root))
+            roots.chain([thread.settings.cwd.as_str(), "/tmp"]).any(|root| Path::new(path).starts_with(root))
         }
         _ => true,
     }
@@ -236,60 +173,4 @@ fn is_writable(thread: &Thread, path: &str) -> bool {
 
 fn sandbox(thread: &Thread) -> &str {
     thread.settings.sandbox["type"].as_str().unwrap_or_default()
-}
-
-/// The words of the first command of a line: what an amendment of the rules would be about.
-pub(crate) fn first_command(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    for word in line.split_whitespace() {
-        if matches!(word, "&&" | "||" | "|" | ";" | "&") {
-            break;
-        }
-        words.push(word.trim_end_matches(';').to_owned());
-        if word.ends_with(';') {
-            break;
-        }
-    }
-    words
-}
-
-/// `/bin/bash -lc 'touch a'`, quoted where it must be.
-pub(crate) fn login_shell(command: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=/,.+:@%^".contains(c);
-    if !command.is_empty() && command.chars().all(plain) {
-        format!("/bin/bash -lc {command}")
-    } else {
-        format!("/bin/bash -lc '{}'", command.replace('\'', r"'\''"))
-    }
-}
-
-/// `exit N` at the end of a command, or `false`, is taken at its word.
-pub(crate) fn made_up_exit_code(command: &str) -> i32 {
-    let words: Vec<&str> = command.split_whitespace().collect();
-    match words.as_slice() {
-        [.., "exit", code] => code.parse().unwrap_or(0),
-        [.., "false"] => 1,
-        _ => 0,
-    }
-}
-
-pub(crate) fn absolute(cwd: &str, path: &str) -> String {
-    Path::new(cwd).join(path).to_string_lossy().into_owned()
-}
-
-/// The diff of a new file, as git writes it. The blob's hash is not computed, for there is no blob.
-pub(crate) fn unified_diff(cwd: &str, change: &FileChange) -> String {
-    let path = Path::new(&change.path);
-    let path = path
-        .strip_prefix(cwd)
-        .unwrap_or(path)
-        .to_string_lossy()
-        .into_owned();
-    let path = path.trim_start_matches('/');
-    let none = "0".repeat(40);
-    let some = "d".repeat(40);
-    format!(
-        "diff --git a/{path} b/{path}\nnew file mode 100644\nindex {none}..{some}\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{}",
-        change.diff
-    )
 }

@@ -41,5 +41,5 @@ impl Config {
 
 /// Whether a turn with this model needs no warning.
 pub(crate) fn is_known(model: &str) -> bool {
-    model == DEMO_MODEL || model.starts_with("gpt-")
+    model.starts_with(DEMO_MODEL) || model.starts_with("gpt-")
 }

@@ -15,11 +15,7 @@ pub(crate) struct Item {
 
 impl Item {
     pub(crate) fn started(body: Body, unix_ms: u64) -> Self {
-        Self {
-            body,
-            started_at_ms: unix_ms,
-            completed_at_ms: None,
-        }
+        Self { body, started_at_ms: unix_ms, completed_at_ms: None }
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -37,11 +33,7 @@ impl Item {
 
 /// What an item is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Body {
     UserMessage {
         id: String,
@@ -75,14 +67,7 @@ pub(crate) enum Body {
 
 impl Body {
     pub(crate) fn message(id: String, text: String) -> Self {
-        Self::AgentMessage {
-            id,
-            text,
-            phase: (),
-            memory_citation: (),
-            delivery: (),
-            questions: (),
-        }
+        Self::AgentMessage { id, text, phase: (), memory_citation: (), delivery: (), questions: () }
     }
 }
 
@@ -108,10 +93,18 @@ pub(crate) struct Command {
     pub(crate) process_id: Option<String>,
     pub(crate) source: CommandSource,
     pub(crate) status: ItemStatus,
-    pub(crate) command_actions: Vec<CommandAction>,
+    pub(crate) command_actions: [CommandAction; 1],
     pub(crate) aggregated_output: Option<String>,
     pub(crate) exit_code: Option<i32>,
     pub(crate) duration_ms: Option<u64>,
+}
+
+impl Command {
+    /// The command as the model asked for it.
+    pub(crate) fn asked(&self) -> &str {
+        let [CommandAction::Unknown { command }] = &self.command_actions;
+        command
+    }
 }
 
 /// Who started a command: the agent as long as nobody has allowed it, then the shell that runs it.
@@ -160,11 +153,7 @@ pub(crate) struct ToolCall {
 
 /// One piece of what a person says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum UserInput {
     Text {
         text: String,

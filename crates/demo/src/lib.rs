@@ -14,6 +14,7 @@ mod ids;
 mod incoming;
 mod items;
 mod lines;
+mod made_up;
 mod options;
 mod outputs;
 mod perform;

@@ -16,22 +16,11 @@ pub(crate) enum Record {
     Named(String),
     /// Items that a client put into the history; they are kept for the model, not shown as turns.
     Injected(Vec<Value>),
-    TurnStarted {
-        turn: TurnShape,
-        unix_ms: u64,
-    },
-    Item {
-        turn_id: String,
-        item: Item,
-    },
-    Usage {
-        turn_id: String,
-        usage: Usage,
-    },
-    TurnEnded {
-        turn: TurnShape,
-        unix_ms: u64,
-    },
+    TurnStarted { turn: TurnShape, unix_ms: u64 },
+    Item { turn_id: String, item: Item },
+    Usage { turn_id: String, usage: Usage },
+    Unread(ReadState),
+    TurnEnded { turn: TurnShape, unix_ms: u64 },
 }
 
 /// What never changes about a thread.
@@ -65,6 +54,14 @@ pub(crate) struct Settings {
     pub(crate) summary: Option<String>,
 }
 
+/// What nobody has read yet.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ReadState {
+    pub(crate) first_unread_turn: Option<String>,
+    pub(crate) revision: Option<String>,
+}
+
 /// A thread as its file tells it.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
@@ -73,6 +70,7 @@ pub(crate) struct Stored {
     pub(crate) name: Option<String>,
     pub(crate) turns: Vec<TurnShape>,
     pub(crate) usage: Option<(String, Usage)>,
+    pub(crate) read_state: ReadState,
     pub(crate) updated_ms: u64,
     pub(crate) recency_ms: u64,
 }
@@ -80,15 +78,9 @@ pub(crate) struct Stored {
 impl Stored {
     /// Reads a file's records; `None` if it does not begin as a thread file does. A line cut short by a kill is left out.
     pub(crate) fn read(text: &str) -> Option<Self> {
-        let mut records = text
-            .lines()
-            .map_while(|line| serde_json::from_str::<Record>(line).ok());
-        let Some(Record::Thread(thread)) = records.next() else {
-            return None;
-        };
-        let Some(Record::Settings(settings)) = records.next() else {
-            return None;
-        };
+        let mut records = text.lines().map_while(|line| serde_json::from_str::<Record>(line).ok());
+        let Some(Record::Thread(thread)) = records.next() else { return None };
+        let Some(Record::Settings(settings)) = records.next() else { return None };
         let created_ms = thread.created_ms;
         let mut stored = Self {
             thread,
@@ -96,6 +88,7 @@ impl Stored {
             name: None,
             turns: Vec::new(),
             usage: None,
+            read_state: ReadState::default(),
             updated_ms: created_ms,
             recency_ms: created_ms,
         };
@@ -117,22 +110,16 @@ impl Stored {
             Record::TurnStarted { turn, unix_ms } => {
                 self.recency_ms = unix_ms;
                 self.updated_ms = unix_ms;
-                self.turns.push(TurnShape {
-                    items_view: ItemsView::Full,
-                    ..turn
-                });
+                self.turns.push(TurnShape { items_view: ItemsView::Full, ..turn });
             }
             Record::Item { turn_id, item } => self.put(&turn_id, item),
+            Record::Unread(read_state) => self.read_state = read_state,
             Record::Usage { turn_id, usage } => self.usage = Some((turn_id, usage)),
             Record::TurnEnded { turn, unix_ms } => {
                 self.updated_ms = unix_ms;
                 if let Some(known) = self.turns.iter_mut().find(|known| known.id == turn.id) {
                     let items = std::mem::take(&mut known.items);
-                    *known = TurnShape {
-                        items,
-                        items_view: ItemsView::Full,
-                        ..turn
-                    };
+                    *known = TurnShape { items, items_view: ItemsView::Full, ..turn };
                 }
             }
         }
@@ -140,9 +127,7 @@ impl Stored {
 
     /// Adds an item, or replaces what was known of it.
     fn put(&mut self, turn_id: &str, item: Item) {
-        let Some(turn) = self.turns.iter_mut().find(|turn| turn.id == turn_id) else {
-            return;
-        };
+        let Some(turn) = self.turns.iter_mut().find(|turn| turn.id == turn_id) else { return };
         match turn.items.iter_mut().find(|known| known.id() == item.id()) {
             Some(known) => *known = item,
             None => turn.items.push(item),
@@ -151,13 +136,10 @@ impl Stored {
 }
 
 pub(crate) fn preview(turns: &[TurnShape]) -> String {
-    let said = turns
-        .iter()
-        .flat_map(|turn| &turn.items)
-        .find_map(|item| match &item.body {
-            Body::UserMessage { content, .. } => Some(text_of(content)),
-            _ => None,
-        });
+    let said = turns.iter().flat_map(|turn| &turn.items).find_map(|item| match &item.body {
+        Body::UserMessage { content, .. } => Some(text_of(content)),
+        _ => None,
+    });
     said.unwrap_or_default()
 }
 

@@ -67,25 +67,17 @@ pub(crate) struct TurnError {
 
 /// What a thread is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Status {
     NotLoaded,
     Idle,
     SystemError,
-    Active {
-        active_flags: &'static [&'static str],
-    },
+    Active { active_flags: &'static [&'static str] },
 }
 
 impl Status {
     pub(crate) const ACTIVE: Self = Self::Active { active_flags: &[] };
-    pub(crate) const WAITING: Self = Self::Active {
-        active_flags: &["waitingOnApproval"],
-    };
+    pub(crate) const WAITING: Self = Self::Active { active_flags: &["waitingOnApproval"] };
 }
 
 /// Tokens, counted.
@@ -101,6 +93,15 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
+    pub(crate) const NONE: Self = Self {
+        total_tokens: 0,
+        input_tokens: 0,
+        cached_input_tokens: 0,
+        cache_write_input_tokens: 0,
+        output_tokens: 0,
+        reasoning_output_tokens: 0,
+    };
+
     pub(crate) const fn of(input: u64, output: u64, reasoning: u64) -> Self {
         Self {
             total_tokens: input + output,
@@ -133,11 +134,7 @@ pub(crate) struct Usage {
 
 impl Default for Usage {
     fn default() -> Self {
-        Self {
-            total: Tokens::default(),
-            last: Tokens::default(),
-            model_context_window: CONTEXT_WINDOW_TOKENS,
-        }
+        Self { total: Tokens::default(), last: Tokens::default(), model_context_window: CONTEXT_WINDOW_TOKENS }
     }
 }
 

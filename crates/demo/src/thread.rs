@@ -3,7 +3,7 @@
 use crate::clock::Now;
 use crate::home::{Home, ThreadFile, Unopened};
 use crate::outputs::ConnectionId;
-use crate::record::{Record, Settings, Stored, ThreadRecord};
+use crate::record::{ReadState, Record, Settings, Stored, ThreadRecord};
 use crate::shapes::{Status, Usage};
 use crate::speech::{self, Event};
 use crate::stage::{Call, Stage};
@@ -23,6 +23,9 @@ pub(crate) struct Thread {
     pub(crate) recency_ms: u64,
     pub(crate) status: Status,
     pub(crate) subscribers: Vec<ConnectionId>,
+    /// The subscriptions of v1, by id.
+    pub(crate) listeners: Vec<(String, ConnectionId)>,
+    pub(crate) turns_begun: u64,
     pub(crate) turn: Option<Turn>,
     pub(crate) usage: Usage,
     /// The turn that the usage was last counted in.
@@ -48,13 +51,6 @@ pub(crate) enum Kept {
     File(ThreadFile),
 }
 
-/// What nobody has read yet.
-#[derive(Debug, Default)]
-pub(crate) struct ReadState {
-    pub(crate) first_unread_turn: Option<String>,
-    pub(crate) revision: Option<String>,
-}
-
 /// What needs no further approval.
 #[derive(Debug, Default)]
 pub(crate) struct Allowed {
@@ -77,6 +73,8 @@ impl Thread {
             recency_ms: created_ms,
             status: Status::Idle,
             subscribers: Vec::new(),
+            listeners: Vec::new(),
+            turns_begun: 0,
             turn: None,
             usage: Usage::default(),
             usage_turn: None,
@@ -90,12 +88,7 @@ impl Thread {
 
     /// A thread that goes on where its file ends.
     pub(crate) fn resumed(stored: &Stored, file: ThreadFile) -> Self {
-        let (usage_turn, usage) = stored
-            .usage
-            .clone()
-            .map_or((None, Usage::default()), |(turn, usage)| {
-                (Some(turn), usage)
-            });
+        let (usage_turn, usage) = stored.usage.clone().map_or((None, Usage::default()), |(turn, usage)| (Some(turn), usage));
         Self {
             name: stored.name.clone(),
             preview: stored.preview(),
@@ -103,11 +96,8 @@ impl Thread {
             recency_ms: stored.recency_ms,
             usage,
             usage_turn,
-            ..Self::new(
-                stored.thread.clone(),
-                stored.settings.clone(),
-                Kept::File(file),
-            )
+            read_state: stored.read_state.clone(),
+            ..Self::new(stored.thread.clone(), stored.settings.clone(), Kept::File(file))
         }
     }
 
@@ -128,8 +118,7 @@ impl Thread {
     /// Says whether it was subscribed.
     pub(crate) fn unsubscribe(&mut self, connection: ConnectionId) -> bool {
         let before = self.subscribers.len();
-        self.subscribers
-            .retain(|subscriber| *subscriber != connection);
+        self.subscribers.retain(|subscriber| *subscriber != connection);
         self.subscribers.len() < before
     }
 
@@ -160,17 +149,11 @@ impl Thread {
     }
 
     pub(crate) fn create_file(&self, stage: &Stage) -> Result<ThreadFile, String> {
-        let mut file =
-            Home::open_thread(stage.home.thread_path(&self.record)).map_err(|unopened| {
-                match unopened {
-                    Unopened::HasWriter => "another worker writes it".to_owned(),
-                    Unopened::Io(error) => error.to_string(),
-                }
-            })?;
-        for record in [
-            Record::Thread(self.record.clone()),
-            Record::Settings(self.settings.clone()),
-        ] {
+        let mut file = Home::open_thread(stage.home.thread_path(&self.record)).map_err(|unopened| match unopened {
+            Unopened::HasWriter => "another worker writes it".to_owned(),
+            Unopened::Io(error) => error.to_string(),
+        })?;
+        for record in [Record::Thread(self.record.clone()), Record::Settings(self.settings.clone())] {
             file.append(&record).map_err(|error| error.to_string())?;
         }
         Ok(file)

@@ -1,39 +1,246 @@
-//! The dialect of old: conversations and `codex/event/*`.
+//! The dialect of old: conversations, listeners and `codex/event/*`, as the last versions that knew nothing else spoke it.
 
-use serde_json::Value;
+mod speech;
 
-use crate::approval::Decision;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+pub(crate) use speech::{DeltaFrame, ask, decision, say};
+
 use crate::clock::Now;
-use crate::incoming::Outcome;
-use crate::items::Item;
+use crate::items::{ImageReference, UserInput};
 use crate::lines::Refusal;
-use crate::speech::Event;
-use crate::stage::{Call, Stage};
-use crate::thread::Thread;
+use crate::record::ThreadRecord;
+use crate::shapes::{ApprovalPolicy, SandboxMode};
+use crate::stage::{Call, Client};
+use crate::thread::{Kept, Thread};
+use crate::turn::{self, Input};
+use crate::v2;
 use crate::worker::Worker;
 
-/// A line that some workers of old sent unasked.
+/// A line that workers of old are said to have sent unasked.
 pub(crate) const READY_LINE: &[u8] = b"{\"event\":\"ready\"}\n";
 
-pub(crate) fn call(
-    _: &mut Worker,
-    _: &Call,
-    _: &str,
-    _: Option<Value>,
-    _: Now,
-) -> Result<(), Refusal> {
-    Err(Refusal::invalid("Invalid request"))
+/// The version whose shapes these are. It has no other dialect.
+const VERSION: &str = "0.53.0";
+
+/// Answers a call. An unknown method and wrong parameters get the same two words.
+pub(crate) fn call(worker: &mut Worker, call: &Call, method: &str, params: Option<Value>, now: Now) -> Result<(), Refusal> {
+    let is_initialized =
+        worker.stage.connections.get(&call.connection).is_some_and(|connection| connection.client.is_some());
+    match method {
+        "initialize" if is_initialized => Err(Refusal::invalid("Already initialized")),
+        "initialize" => initialize(worker, call, &parse(params)?),
+        "newConversation" | "addConversationListener" | "removeConversationListener" | "sendUserMessage"
+        | "sendUserTurn" | "interruptConversation"
+            if !is_initialized =>
+        {
+            Err(Refusal::invalid("Not initialized"))
+        }
+        "newConversation" => new_conversation(worker, call, parse(params)?, now),
+        "addConversationListener" => add_listener(worker, call, &parse(params)?),
+        "removeConversationListener" => remove_listener(worker, call, &parse(params)?),
+        "sendUserMessage" => send_user_message(worker, call, parse(params)?, now),
+        "sendUserTurn" => send_user_turn(worker, call, parse(params)?, now),
+        "interruptConversation" => interrupt(worker, call, &parse(params)?, now),
+        _ => Err(Refusal::invalid("Invalid request")),
+    }
 }
-pub(crate) fn say(_: &Thread, _: &Event<'_>, _: &mut Stage) {}
-pub(crate) fn ask(_: &Thread, _: u64, _: &Item) -> Vec<u8> {
-    Vec::new()
+
+fn parse<P: DeserializeOwned>(params: Option<Value>) -> Result<P, Refusal> {
+    P::deserialize(params.unwrap_or_default()).map_err(|_| Refusal::invalid("Invalid request"))
 }
-pub(crate) fn decision(_: &Outcome) -> Decision {
-    Decision::Invalid
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InitializeParams {
+    client_info: ClientInfo,
 }
-pub(crate) fn delta_line(_: &Thread, _: &str, _: &str) -> Vec<u8> {
-    Vec::new()
+
+#[derive(Debug, Deserialize)]
+struct ClientInfo {
+    name: String,
+    version: String,
 }
-pub(crate) fn delta_halves(_: &Thread, _: &str) -> (Vec<u8>, Vec<u8>) {
-    (Vec::new(), Vec::new())
+
+fn initialize(worker: &mut Worker, call: &Call, params: &InitializeParams) -> Result<(), Refusal> {
+    let stage = &mut worker.stage;
+    let connection = stage.connections.entry(call.connection).or_default();
+    connection.client = Some(Client { experimental: false, opted_out: Default::default() });
+    let originator = stage.originator.get_or_insert_with(|| "codex_cli_rs".to_owned());
+    let user_agent = v2::user_agent(originator, VERSION, &params.client_info.name, &params.client_info.version);
+    stage.answer(call, &json!({"userAgent": user_agent}));
+    Ok(())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewConversationParams {
+    model: Option<String>,
+    cwd: Option<String>,
+    approval_policy: Option<ApprovalPolicy>,
+    sandbox: Option<SandboxMode>,
+}
+
+fn new_conversation(worker: &mut Worker, call: &Call, params: NewConversationParams, now: Now) -> Result<(), Refusal> {
+    let stage = &mut worker.stage;
+    let mut settings = v2::default_settings(stage);
+    settings.model = params.model.unwrap_or(settings.model);
+    settings.cwd = params.cwd.map_or(settings.cwd, |cwd| v2::absolute(&cwd));
+    settings.approval_policy = params.approval_policy.unwrap_or(settings.approval_policy);
+    settings.sandbox = params.sandbox.map_or(settings.sandbox, SandboxMode::policy);
+    let record = ThreadRecord {
+        id: stage.ids.uuid(),
+        forked_from: None,
+        created_ms: now.unix_ms,
+        originator: stage.originator.clone().unwrap_or_default(),
+        tools: Vec::new(),
+    };
+    let result = json!({
+        "conversationId": record.id,
+        "model": settings.model,
+        "reasoningEffort": null,
+        "rolloutPath": stage.home.thread_path(&record),
+    });
+    stage.answer(call, &result);
+    worker.threads.insert(record.id.clone(), Thread::new(record, settings, Kept::NotYet));
+    Ok(())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConversationParams {
+    conversation_id: String,
+}
+
+fn add_listener(worker: &mut Worker, call: &Call, params: &ConversationParams) -> Result<(), Refusal> {
+    let (stage, thread) = conversation(worker, &params.conversation_id)?;
+    thread.subscribe(call.connection);
+    let subscription = stage.ids.uuid();
+    stage.answer(call, &json!({"subscriptionId": subscription}));
+    thread.listeners.push((subscription, call.connection));
+    Ok(())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SubscriptionParams {
+    subscription_id: String,
+}
+
+/// A connection hears a conversation as long as one of its listeners is left.
+fn remove_listener(worker: &mut Worker, call: &Call, params: &SubscriptionParams) -> Result<(), Refusal> {
+    let id = &params.subscription_id;
+    let is_wanted = |thread: &&mut Thread| thread.listeners.iter().any(|(subscription, _)| subscription == id);
+    let Some(thread) = worker.threads.values_mut().find(is_wanted) else {
+        return Err(Refusal::invalid(format!("subscription not found: {id}")));
+    };
+    thread.listeners.retain(|(subscription, _)| subscription != id);
+    if !thread.listeners.iter().any(|(_, connection)| *connection == call.connection) {
+        thread.unsubscribe(call.connection);
+    }
+    worker.stage.answer(call, &json!({}));
+    Ok(())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SendUserMessageParams {
+    conversation_id: String,
+    items: Vec<InputItem>,
+    final_output_json_schema: Option<Value>,
+}
+
+fn send_user_message(worker: &mut Worker, call: &Call, params: SendUserMessageParams, now: Now) -> Result<(), Refusal> {
+    let (stage, _) = conversation(worker, &params.conversation_id)?;
+    stage.answer(call, &json!({}));
+    play(worker, &params.conversation_id, params.items, params.final_output_json_schema, now)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SendUserTurnParams {
+    conversation_id: String,
+    items: Vec<InputItem>,
+    cwd: String,
+    approval_policy: ApprovalPolicy,
+    sandbox_policy: SandboxPolicy,
+    model: String,
+    effort: Option<String>,
+    summary: String,
+    final_output_json_schema: Option<Value>,
+}
+
+/// The policy of old names its mode under one of two keys.
+#[derive(Debug, Deserialize)]
+struct SandboxPolicy {
+    #[serde(alias = "mode", rename = "type")]
+    mode: SandboxMode,
+}
+
+fn send_user_turn(worker: &mut Worker, call: &Call, params: SendUserTurnParams, now: Now) -> Result<(), Refusal> {
+    let (stage, thread) = conversation(worker, &params.conversation_id)?;
+    thread.settings.cwd = v2::absolute(&params.cwd);
+    thread.settings.approval_policy = params.approval_policy;
+    thread.settings.sandbox = params.sandbox_policy.mode.policy();
+    thread.settings.model = params.model;
+    thread.settings.effort = params.effort;
+    thread.settings.summary = Some(params.summary);
+    stage.answer(call, &json!({}));
+    play(worker, &params.conversation_id, params.items, params.final_output_json_schema, now)
+}
+
+fn play(worker: &mut Worker, id: &str, items: Vec<InputItem>, schema: Option<Value>, now: Now) -> Result<(), Refusal> {
+    let (stage, thread) = conversation(worker, id)?;
+    let input = Input { content: items.into_iter().map(UserInput::from).collect(), client_id: None };
+    if thread.turn.is_some() {
+        turn::steer(thread, input, stage, now);
+    } else {
+        let turn_id = thread.turns_begun.to_string();
+        turn::begin(thread, &turn_id, input, schema, stage, now);
+    }
+    Ok(())
+}
+
+/// What a person says, in the form of old.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", content = "data", rename_all = "camelCase")]
+enum InputItem {
+    Text {
+        text: String,
+    },
+    Image {
+        #[serde(alias = "imageUrl")]
+        image_url: String,
+    },
+    LocalImage {
+        path: String,
+    },
+}
+
+impl From<InputItem> for UserInput {
+    fn from(item: InputItem) -> Self {
+        match item {
+            InputItem::Text { text } => Self::Text { text, text_elements: Vec::new() },
+            InputItem::Image { image_url } => {
+                Self::Image { reference: ImageReference::Url { url: image_url }, detail: None }
+            }
+            InputItem::LocalImage { path } => Self::LocalImage { detail: None, path },
+        }
+    }
+}
+
+/// Answered when the turn is aborted; with no turn running, never, as the workers of old do.
+fn interrupt(worker: &mut Worker, call: &Call, params: &ConversationParams, now: Now) -> Result<(), Refusal> {
+    let (stage, thread) = conversation(worker, &params.conversation_id)?;
+    turn::interrupt(thread, call.clone(), stage, now);
+    Ok(())
+}
+
+fn conversation<'a>(
+    worker: &'a mut Worker,
+    id: &str,
+) -> Result<(&'a mut crate::stage::Stage, &'a mut Thread), Refusal> {
+    worker.loaded(id).map_err(|_| Refusal::invalid(format!("conversation not found: {id}")))
 }

@@ -35,15 +35,20 @@ pub enum NoCodex {
 
 /// How to start `binary` as an app-server in `workplace`, with `model` as its only provider.
 pub fn launch(binary: PathBuf, workplace: &Workplace, model: &StandIn) -> io::Result<Launch> {
-    fs::write(
-        workplace.codex_home().join("config.toml"),
-        configuration(&model.base_url()),
-    )?;
+    configure(workplace, &model.base_url())?;
     Ok(Launch {
         argv: vec![binary.into(), "app-server".into()],
         environment: workplace.environment(),
         cwd: workplace.project(),
     })
+}
+
+/// Writes the configuration with which every worker is compared; its only provider is at `base_url`.
+pub fn configure(workplace: &Workplace, base_url: &str) -> io::Result<()> {
+    fs::write(
+        workplace.codex_home().join("config.toml"),
+        configuration(base_url),
+    )
 }
 
 /// One retry each keeps a failing turn short; without the shell snapshot no login shell starts for every thread.

@@ -1,9 +1,10 @@
 //! Compares what two workers said in the same exchange: the same lines in the same order, with the same keys, types
 //! and values, whatever the ids are called.
 //!
-//! Lines that race in the real worker are compared after the others of their process: their order among themselves
+//! Lines that race in the real worker are compared after the others of their process: the order of those of one name
 //! counts, their place does not.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
@@ -22,10 +23,10 @@ pub fn compare(expected: &Transcript, actual: &Transcript, races: &Races<'_>) ->
             Pair::OnlyExpected(line) | Pair::OnlyActual(line)
                 if races.optional.contains(line.name.as_str()) => {}
             Pair::OnlyExpected(line) => {
-                comparison.report(&line.name, "", What::Missing, Some(line.message), None)
+                comparison.report(&line.name, "", What::Missing, Some(line.message), None);
             }
             Pair::OnlyActual(line) => {
-                comparison.report(&line.name, "", What::Extra, None, Some(line.message))
+                comparison.report(&line.name, "", What::Extra, None, Some(line.message));
             }
         }
     }
@@ -75,6 +76,7 @@ pub enum What {
 }
 
 const SHOWN_CHARS_MAX: usize = 160;
+const SHOWN_BEFORE_CHARS: usize = 60;
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,19 +87,35 @@ impl fmt::Display for Mismatch {
             expected,
             actual,
         } = self;
+        let shown =
+            |value: &Option<Value>| value.as_ref().map(Value::to_string).unwrap_or_default();
+        let (expected, actual) = (shown(expected), shown(actual));
+        let from = first_difference(&expected, &actual).saturating_sub(SHOWN_BEFORE_CHARS);
         write!(
             f,
             "{line}{}{path}: {what:?}",
             if path.is_empty() { "" } else { " " }
         )?;
-        for (name, value) in [("expected", expected), ("actual", actual)] {
-            if let Some(value) = value {
-                let shown: String = value.to_string().chars().take(SHOWN_CHARS_MAX).collect();
-                write!(f, "\n      {name}: {shown}")?;
+        for (name, text) in [("expected", expected), ("actual", actual)] {
+            if !text.is_empty() {
+                let mark = if from > 0 { "…" } else { "" };
+                let shown: String = text.chars().skip(from).take(SHOWN_CHARS_MAX).collect();
+                write!(f, "\n      {name}: {mark}{shown}")?;
             }
         }
         Ok(())
     }
+}
+
+/// How many characters two texts have in common at their start; none if one is empty.
+fn first_difference(one: &str, other: &str) -> usize {
+    if one.is_empty() || other.is_empty() {
+        return 0;
+    }
+    one.chars()
+        .zip(other.chars())
+        .take_while(|(one, other)| one == other)
+        .count()
 }
 
 /// A line of a worker.
@@ -123,12 +141,13 @@ fn lines<'a>(transcript: &'a Transcript, races: &Races<'_>) -> Vec<Line<'a>> {
             Direction::Received => {
                 let line = Line::of(message, &calls);
                 if races.floating.contains(line.name.as_str()) {
-                    racing.push(line)
+                    racing.push(line);
                 } else {
-                    lines.push(line)
+                    lines.push(line);
                 }
             }
             Direction::Exit => {
+                racing.sort_by(by_name);
                 lines.append(&mut racing);
                 lines.push(Line {
                     name: "exit".to_owned(),
@@ -137,8 +156,13 @@ fn lines<'a>(transcript: &'a Transcript, races: &Races<'_>) -> Vec<Line<'a>> {
             }
         }
     }
+    racing.sort_by(by_name);
     lines.append(&mut racing);
     lines
+}
+
+fn by_name(one: &Line<'_>, other: &Line<'_>) -> Ordering {
+    one.name.cmp(&other.name)
 }
 
 impl<'a> Line<'a> {

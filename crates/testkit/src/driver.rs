@@ -16,6 +16,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use crate::script::{Action, Answered, Call, Ending, Reply, Script};
+use crate::substitute::substitute;
 use crate::transcript::{Direction, Transcript};
 use crate::workplace::Workplace;
 
@@ -392,63 +393,93 @@ fn holds(value: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// `template` with each `$NAME.path` in its strings replaced; a string that is nothing else becomes the value itself.
-fn substitute(template: &Value, values: &BTreeMap<String, Value>) -> Result<Value, String> {
-    Ok(match template {
-        Value::String(text) => match text.strip_prefix('$') {
-            Some(path) if path.chars().all(is_path) => lookup(path, values)?.clone(),
-            _ => Value::String(interpolate(text, values)?),
-        },
-        Value::Array(items) => items
-            .iter()
-            .map(|item| substitute(item, values))
-            .collect::<Result<_, _>>()?,
-        Value::Object(fields) => {
-            let substituted = fields
-                .iter()
-                .map(|(key, value)| Ok((key.clone(), substitute(value, values)?)));
-            Value::Object(substituted.collect::<Result<_, String>>()?)
-        }
-        other => other.clone(),
-    })
-}
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
 
-fn interpolate(text: &str, values: &BTreeMap<String, Value>) -> Result<String, String> {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
-        out.push_str(before);
-        if let Some(after) = after.strip_prefix('$') {
-            out.push('$');
-            rest = after;
-            continue;
-        }
-        let end = after.find(|c| !is_path(c)).unwrap_or(after.len());
-        match lookup(&after[..end], values)? {
-            Value::String(value) => out.push_str(value),
-            other => out.push_str(&other.to_string()),
-        }
-        rest = &after[end..];
+    use super::{Launch, play};
+    use crate::script::Script;
+    use crate::workplace::Workplace;
+
+    /// Plays against a program of the system: `cat` says whatever it hears.
+    fn check(program: &str, script: &str, expected: &Expect) {
+        let workplace = Workplace::new().unwrap();
+        let path = workplace.home().join("case.script");
+        std::fs::write(&path, script).unwrap();
+        let launch = Launch {
+            argv: vec![program.into()],
+            environment: workplace.environment(),
+            cwd: workplace.project(),
+        };
+        expected.assert_eq(
+            &match play(&Script::load(&path).unwrap(), &launch, &workplace) {
+                Ok(transcript) => transcript.to_text(),
+                Err(error) => error.to_string(),
+            },
+        );
     }
-    out.push_str(rest);
-    Ok(out)
-}
 
-fn is_path(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '.' || c == '_'
-}
+    #[test]
+    fn what_was_heard_can_be_said_again() {
+        check(
+            "cat",
+            r#"
+notify greeting {"to":{"name":"Ada"},"count":2}
+wait greeting {"to":{}} as first
+notify again {"text":"$first.to.name, $$5","count":"$first.count"}
+wait again {"text":"Ada, $$5","count":2}
+"#,
+            &expect![[r#"
+                {"dir":"sent","message":{"method":"greeting","params":{"count":2,"to":{"name":"Ada"}}}}
+                {"dir":"received","message":{"method":"greeting","params":{"count":2,"to":{"name":"Ada"}}}}
+                {"dir":"sent","message":{"method":"again","params":{"count":2,"text":"Ada, $5"}}}
+                {"dir":"received","message":{"method":"again","params":{"count":2,"text":"Ada, $5"}}}
+                {"dir":"exit","message":"exit status: 0"}
+            "#]],
+        );
+    }
 
-fn lookup<'v>(path: &str, values: &'v BTreeMap<String, Value>) -> Result<&'v Value, String> {
-    let (name, fields) = path.split_once('.').unwrap_or((path, ""));
-    let value = values
-        .get(name)
-        .ok_or_else(|| format!("`${name}` has no value yet"))?;
-    let pointer = if fields.is_empty() {
-        String::new()
-    } else {
-        format!("/{}", fields.replace('.', "/"))
-    };
-    value
-        .pointer(&pointer)
-        .ok_or_else(|| format!("`${path}`: no such value in {value}"))
+    #[test]
+    fn a_restart_begins_anew() {
+        check(
+            "cat",
+            "raw not json\\n\nkill\nnotify hello\nwait hello\nrestart\n",
+            &expect![[r#"
+                {"dir":"sent","message":"not json"}
+                {"dir":"exit","message":"killed"}
+                {"dir":"sent","message":{"method":"hello"}}
+                {"dir":"received","message":{"method":"hello"}}
+                {"dir":"exit","message":"exit status: 0"}
+                {"dir":"exit","message":"exit status: 0"}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_worker_that_ends_is_an_error_that_shows_the_exchange() {
+        check(
+            "true",
+            "wait hello\n",
+            &expect![[r#"
+            case, line 1: wait hello
+            the worker ended instead
+            -- the last lines:
+            -- stderr:
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_name_without_a_value_is_an_error() {
+        check(
+            "cat",
+            "notify hello {\"id\":\"$thread.id\"}\n",
+            &expect![[r#"
+                case, line 1: notify hello {"id":"$thread.id"}
+                `$thread` has no value yet
+                -- the last lines:
+                -- stderr:
+            "#]],
+        );
+    }
 }

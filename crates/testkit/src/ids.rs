@@ -1,4 +1,5 @@
-//! Finds the ids in a text: UUIDs, and what the model provider calls its own things, of which codex makes item ids.
+//! Finds the ids in a text: UUIDs, hashes of files in a diff, and what the model provider calls its own things, of which
+//! codex makes item ids.
 
 /// A stretch of text.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -9,6 +10,9 @@ pub(crate) enum Piece<'a> {
 
 /// The form of a UUID: `h` stands for a hexadecimal digit.
 pub(crate) const UUID: &str = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
+
+/// The form of a hash.
+pub(crate) const HASH: &str = "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
 
 const PROVIDER_PREFIXES: [&str; 7] = ["call_", "ctc_", "fc_", "lsh_", "msg_", "resp_", "rs_"];
 
@@ -42,8 +46,8 @@ fn id_at(text: &str, at: usize) -> Option<(usize, &'static str)> {
         return None;
     }
     let text = &text[at..];
-    if matches(UUID, text) {
-        return Some((UUID.len(), UUID));
+    if let Some(form) = [UUID, HASH].into_iter().find(|form| matches(form, text)) {
+        return Some((form.len(), form));
     }
     let prefix = PROVIDER_PREFIXES
         .into_iter()

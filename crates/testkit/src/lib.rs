@@ -11,5 +11,6 @@ mod ids;
 pub mod model;
 pub mod redact;
 pub mod script;
+mod substitute;
 pub mod transcript;
 pub mod workplace;

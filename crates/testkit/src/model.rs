@@ -3,8 +3,10 @@
 //! What it answers is written in the prompt: the last `[[marker …]]` of the last user message (see [`plan`]). It runs
 //! on a thread of its own and stops when it is dropped.
 
+mod calls;
 mod marker;
 mod plan;
+mod response;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -111,9 +113,10 @@ async fn respond(State(asked): State<Arc<Mutex<Asked>>>, body: Bytes) -> Respons
     }
 }
 
+/// With `retry-after`, codex shows that it asks again after a 429; without, it gives up silently.
 fn refusal(status: u16, body: &Value) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, Json(body)).into_response()
+    (status, [(header::RETRY_AFTER, "0")], Json(body)).into_response()
 }
 
 fn stream(steps: Vec<Step>) -> Response {
@@ -138,4 +141,47 @@ fn stream(steps: Vec<Step>) -> Response {
 fn server_sent(event: &Value) -> Bytes {
     let name = event["type"].as_str().unwrap_or_default();
     Bytes::from(format!("event: {name}\ndata: {event}\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+
+    use expect_test::expect;
+
+    use super::StandIn;
+
+    #[test]
+    fn a_turn_is_answered_as_a_stream_of_events() {
+        let model = StandIn::start().unwrap();
+        let body = r#"{"input":[{"role":"user","content":"[[json {}]]"}]}"#;
+        let mut connection = TcpStream::connect(("127.0.0.1", model.port)).unwrap();
+        write!(
+            connection,
+            "POST /v1/responses HTTP/1.0\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        expect![[r#"
+            event: response.created
+            data: {"response":{"id":"resp_1","status":"in_progress"},"type":"response.created"}
+
+            event: response.output_item.added
+            data: {"item":{"content":[],"id":"msg_resp_1","role":"assistant","status":"in_progress","type":"message"},"output_index":0,"type":"response.output_item.added"}
+
+            event: response.output_text.delta
+            data: {"content_index":0,"delta":"{}","item_id":"msg_resp_1","output_index":0,"type":"response.output_text.delta"}
+
+            event: response.output_item.done
+            data: {"item":{"content":[{"annotations":[],"text":"{}","type":"output_text"}],"id":"msg_resp_1","role":"assistant","status":"completed","type":"message"},"output_index":0,"type":"response.output_item.done"}
+
+            event: response.completed
+            data: {"response":{"id":"resp_1","status":"completed","usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":40},"output_tokens":10,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":110}},"type":"response.completed"}
+
+        "#]].assert_eq(body);
+    }
 }

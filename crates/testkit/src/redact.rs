@@ -1,13 +1,14 @@
 //! Makes a transcript the same on every machine and in every run, and still valid against the schema.
 //!
 //! Ids become numbered placeholders of their own form, in the order in which they first appear; times become 0; paths,
-//! the codex version, the system, the host, process ids and ports become fixed words.
+//! the codex version, the system, the host, process ids, ports and cursors (which mean nothing to a client) become fixed
+//! words.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::ids::{Piece, UUID, matches, pieces};
+use crate::ids::{HASH, Piece, UUID, matches, pieces};
 use crate::transcript::Transcript;
 use crate::workplace::Workplace;
 
@@ -89,6 +90,7 @@ impl Redaction {
                 "userAgent" => *text = self.text(&plain_agent(text)),
                 "serverName" => "host".clone_into(text),
                 "processId" => "1".clone_into(text),
+                cursor if cursor.ends_with("Cursor") => "CURSOR".clone_into(text),
                 _ => *text = self.text(text),
             },
             other => self.value(other),
@@ -104,19 +106,21 @@ impl Redaction {
         fixed(&text)
     }
 
-    /// A UUID stays one, so that the line stays valid.
+    /// A UUID stays one, so that the line stays valid; a hash is the same in every run.
     fn placeholder(&mut self, form: &'static str, id: &str) -> String {
-        let number = self.numbers.get(id).copied().unwrap_or_else(|| {
+        match form {
+            HASH => id.to_owned(),
+            UUID => format!("00000000-0000-7000-8000-{:012}", self.number(form, id)),
+            prefix => format!("{prefix}{}", self.number(form, id)),
+        }
+    }
+
+    fn number(&mut self, form: &'static str, id: &str) -> usize {
+        *self.numbers.entry(id.to_owned()).or_insert_with(|| {
             let count = self.counts.entry(form).or_default();
             *count += 1;
-            self.numbers.insert(id.to_owned(), *count);
             *count
-        });
-        if form == UUID {
-            format!("00000000-0000-7000-8000-{number:012}")
-        } else {
-            format!("{form}{number}")
-        }
+        })
     }
 }
 

@@ -3,27 +3,20 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::items::Body;
+use crate::items::{Body, Item};
 use crate::play::step::Fault;
 use crate::shapes::{Tokens, TurnError};
 
 /// One act.
 #[derive(Debug)]
 pub(crate) enum Act {
+    Pause(Duration),
     /// An item begins: a message or reasoning.
     Open(Body),
     /// Deltas of the open message.
-    Stream {
-        source: Source,
-        pause: Duration,
-    },
-    SummaryPart {
-        index: usize,
-    },
-    SummaryText {
-        index: usize,
-        text: String,
-    },
+    Stream { source: Source, pause: Duration },
+    SummaryPart { index: usize },
+    SummaryText { index: usize, text: String },
     ReasoningText(String),
     /// The open item is complete.
     Close,
@@ -33,6 +26,8 @@ pub(crate) enum Act {
     RateLimits,
     Plan(Vec<PlanStep>),
     Shell(Shell),
+    /// A command that runs has run.
+    Finish(Item),
     Patch(Patch),
     /// Calls of client tools, all at once.
     Tools(Vec<ToolUse>),
@@ -51,22 +46,14 @@ pub(crate) enum Act {
 pub(crate) enum Source {
     Words(VecDeque<String>),
     /// `t0 `, `t1 `, … made as they are sent, so that a million cost nothing.
-    Numbered {
-        letter: char,
-        next: u64,
-        count: u64,
-    },
+    Numbered { letter: char, next: u64, count: u64 },
 }
 
 impl Source {
     pub(crate) fn next(&mut self) -> Option<String> {
         match self {
             Self::Words(words) => words.pop_front(),
-            Self::Numbered {
-                letter,
-                next,
-                count,
-            } => (*next < *count).then(|| {
+            Self::Numbered { letter, next, count } => (*next < *count).then(|| {
                 *next += 1;
                 format!("{letter}{} ", *next - 1)
             }),

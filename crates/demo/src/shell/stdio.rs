@@ -4,33 +4,42 @@ use std::io::{self, BufRead as _, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{Capture, end};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::process::{self, Deafness};
+use super::{CHUNK_BYTES, Capture};
 use crate::clock::Now;
 use crate::outputs::{ConnectionId, Output};
 use crate::worker::Worker;
 
 /// Lines that are read ahead.
 const INBOX_LINES: usize = 128;
-/// Output that is gathered before it is written.
-const BUFFER_BYTES: usize = 64 * 1024;
+/// How long a SIGTERM waits for a loop that is stuck in a write.
+const TERMINATE_GRACE: Duration = Duration::from_millis(200);
 const CLIENT: ConnectionId = ConnectionId(0);
 
+/// What wakes the loop.
+enum Wake {
+    Line(Vec<u8>),
+    Timeout,
+    End,
+}
+
 pub(crate) fn run(mut worker: Worker, mut capture: Capture) -> ExitCode {
-    let (lines, inbox) = sync_channel(INBOX_LINES);
-    thread::spawn(move || read_lines(&lines));
-    let mut stdout = Gathered {
-        sink: io::stdout().lock(),
-        buffer: Vec::with_capacity(BUFFER_BYTES),
-    };
+    let (arrivals, inbox) = sync_channel(INBOX_LINES);
+    let deafness = Deafness::default();
+    watch_terminate(arrivals.clone(), deafness.clone());
+    thread::spawn(move || read_lines(&arrivals));
+    let mut stdout = Gathered { sink: io::stdout().lock(), buffer: Vec::with_capacity(CHUNK_BYTES) };
     worker.handle_opened(CLIENT);
     loop {
-        match drain(&mut worker, &mut stdout) {
+        match drain(&mut worker, &mut stdout, &deafness) {
             Ok(None) => {}
             Ok(Some(code)) => return code,
             // The client does not listen any more.
-            Err(_) => return ExitCode::SUCCESS,
+            Err(_) => return shut_down(&mut worker),
         }
         match wait(&inbox, worker.poll_timeout()) {
             Wake::Line(line) => {
@@ -38,67 +47,88 @@ pub(crate) fn run(mut worker: Worker, mut capture: Capture) -> ExitCode {
                 worker.handle_line(CLIENT, &line, Now::read());
             }
             Wake::Timeout => worker.handle_timeout(Now::read()),
-            Wake::Closed => return ExitCode::SUCCESS,
+            Wake::End => return shut_down(&mut worker),
         }
     }
 }
 
-fn read_lines(lines: &SyncSender<Vec<u8>>) {
+/// The real worker ends without a word and with success, even in mid turn.
+fn shut_down(worker: &mut Worker) -> ExitCode {
+    worker.handle_shutdown(Now::read());
+    ExitCode::SUCCESS
+}
+
+fn read_lines(arrivals: &SyncSender<Wake>) {
     let mut stdin = io::stdin().lock();
     loop {
         let mut line = Vec::new();
-        match stdin.read_until(b'\n', &mut line) {
-            Ok(1..) if lines.send(line).is_ok() => {}
-            _ => return,
+        let arrival = match stdin.read_until(b'\n', &mut line) {
+            Ok(1..) => Wake::Line(line),
+            Ok(0) | Err(_) => Wake::End,
+        };
+        let is_end = matches!(arrival, Wake::End);
+        if arrivals.send(arrival).is_err() || is_end {
+            return;
         }
     }
 }
 
-enum Wake {
-    Line(Vec<u8>),
-    Timeout,
-    Closed,
+/// SIGTERM ends the loop, or, if that is stuck in a write, the process.
+fn watch_terminate(arrivals: SyncSender<Wake>, deafness: Deafness) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let Ok(mut terminate) = runtime.block_on(async { signal(SignalKind::terminate()) }) else { return };
+    thread::spawn(move || {
+        runtime.block_on(async {
+            while terminate.recv().await.is_some() {
+                if !deafness.is_on() {
+                    let _ = arrivals.try_send(Wake::End);
+                    tokio::time::sleep(TERMINATE_GRACE).await;
+                    std::process::exit(0);
+                }
+            }
+        });
+    });
 }
 
-fn wait(inbox: &Receiver<Vec<u8>>, until: Option<Instant>) -> Wake {
-    let Some(until) = until else {
-        return inbox.recv().map_or(Wake::Closed, Wake::Line);
-    };
+fn wait(inbox: &Receiver<Wake>, until: Option<Instant>) -> Wake {
+    let Some(until) = until else { return inbox.recv().unwrap_or(Wake::End) };
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return match inbox.try_recv() {
-            Ok(line) => Wake::Line(line),
+            Ok(wake) => wake,
             Err(TryRecvError::Empty) => Wake::Timeout,
-            Err(TryRecvError::Disconnected) => Wake::Closed,
+            Err(TryRecvError::Disconnected) => Wake::End,
         };
     }
     match inbox.recv_timeout(left) {
-        Ok(line) => Wake::Line(line),
+        Ok(wake) => wake,
         Err(RecvTimeoutError::Timeout) => Wake::Timeout,
-        Err(RecvTimeoutError::Disconnected) => Wake::Closed,
+        Err(RecvTimeoutError::Disconnected) => Wake::End,
     }
 }
 
 /// Does all the worker wants done; an exit code if that was to end.
-fn drain(worker: &mut Worker, stdout: &mut Gathered<impl Write>) -> io::Result<Option<ExitCode>> {
+fn drain(
+    worker: &mut Worker,
+    stdout: &mut Gathered<impl Write>,
+    deafness: &Deafness,
+) -> io::Result<Option<ExitCode>> {
     while let Some(output) = worker.poll_output(Instant::now()) {
         match output {
             Output::Bytes { bytes, .. } => stdout.write(&bytes)?,
-            Output::LongLine {
-                head,
-                filler_bytes,
-                tail,
-                ..
-            } => {
+            Output::LongLine { head, filler_bytes, tail, .. } => {
                 stdout.write(&head)?;
                 stdout.fill(filler_bytes)?;
                 stdout.write(&tail)?;
             }
             Output::End(ending) => {
                 stdout.flush()?;
-                return Ok(Some(end(ending)));
+                return Ok(Some(process::end(ending)));
             }
-            other => super::process::act(other),
+            other => {
+                stdout.flush()?;
+                process::act(&other, deafness);
+            }
         }
     }
     stdout.flush()?;
@@ -113,10 +143,10 @@ struct Gathered<W> {
 
 impl<W: Write> Gathered<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
+        if self.buffer.len() + bytes.len() > CHUNK_BYTES {
             self.flush()?;
         }
-        if bytes.len() >= BUFFER_BYTES {
+        if bytes.len() >= CHUNK_BYTES {
             return self.sink.write_all(bytes);
         }
         self.buffer.extend_from_slice(bytes);
@@ -125,21 +155,15 @@ impl<W: Write> Gathered<W> {
 
     fn fill(&mut self, count: u64) -> io::Result<()> {
         self.flush()?;
-        let chunk = [b'x'; BUFFER_BYTES];
-        let mut left = count;
-        while left > 0 {
-            let now = usize::try_from(left)
-                .unwrap_or(usize::MAX)
-                .min(BUFFER_BYTES);
-            self.sink.write_all(&chunk[..now])?;
-            left -= now as u64;
-        }
+        io::copy(&mut io::Read::take(io::repeat(b'x'), count), &mut self.sink)?;
         Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.sink.write_all(&self.buffer)?;
-        self.buffer.clear();
+        if !self.buffer.is_empty() {
+            self.sink.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
         self.sink.flush()
     }
 }

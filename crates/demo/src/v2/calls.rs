@@ -18,11 +18,7 @@ pub(crate) fn call(
     now: Now,
 ) -> Result<(), Refusal> {
     gate::known(method)?;
-    let asked = Asked {
-        call,
-        method,
-        params,
-    };
+    let asked = Asked { call, method, params };
     match method {
         "initialize" => handshake::initialize(worker, call, asked.parse()?, now),
         "thread/start" => threads::start(worker, call, asked.admit(&worker.stage)?, now),
@@ -44,10 +40,7 @@ pub(crate) fn call(
         "model/list" => models::list(worker, call, &asked.admit(&worker.stage)?),
         _ => {
             asked.admit::<Value>(&worker.stage)?;
-            Err(Refusal::of(
-                Refusal::METHOD_NOT_FOUND,
-                format!("the demo worker does not play `{method}`"),
-            ))
+            Err(Refusal::of(Refusal::METHOD_NOT_FOUND, format!("the demo worker does not play `{method}`")))
         }
     }
 }
@@ -64,11 +57,7 @@ impl Asked<'_> {
         let (connection, method) = (self.call.connection, self.method);
         let given = self.params.clone().unwrap_or_default();
         let params = self.parse()?;
-        match stage
-            .connections
-            .get(&connection)
-            .and_then(|connection| connection.client.as_ref())
-        {
+        match stage.connections.get(&connection).and_then(|connection| connection.client.as_ref()) {
             None => Err(Refusal::invalid("Not initialized")),
             Some(client) if client.experimental => Ok(params),
             Some(_) => gate::stable(method, &given).map(|()| params),
@@ -76,10 +65,7 @@ impl Asked<'_> {
     }
 
     fn parse<P: DeserializeOwned>(self) -> Result<P, Refusal> {
-        let params = self
-            .params
-            .ok_or_else(|| Refusal::invalid("Invalid request: missing field `params`"))?;
-        P::deserialize(params)
-            .map_err(|error| Refusal::invalid(format!("Invalid request: {error}")))
+        let params = self.params.ok_or_else(|| Refusal::invalid("Invalid request: missing field `params`"))?;
+        P::deserialize(params).map_err(|error| Refusal::invalid(format!("Invalid request: {error}")))
     }
 }

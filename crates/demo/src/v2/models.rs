@@ -1,7 +1,7 @@
-//! `model/list`: the demo worker's one model.
+//! `model/list`: the demo worker's two models, which are none.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::config::DEMO_MODEL;
 use crate::lines::Refusal;
@@ -12,27 +12,36 @@ use crate::worker::Worker;
 #[serde(rename_all = "camelCase")]
 pub(super) struct ModelListParams {
     cursor: Option<String>,
-    #[expect(dead_code, reason = "its type is checked as the real worker checks it")]
-    limit: Option<u32>,
+    limit: Option<usize>,
     #[expect(dead_code, reason = "its type is checked as the real worker checks it")]
     include_hidden: Option<bool>,
 }
 
-pub(super) fn list(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ModelListParams,
-) -> Result<(), Refusal> {
-    if let Some(cursor) = &params.cursor {
-        return Err(Refusal::invalid(format!("invalid cursor: {cursor}")));
-    }
-    let model = json!({
-        "id": DEMO_MODEL,
-        "model": DEMO_MODEL,
+/// A page of models; the cursor is the number of those before it.
+pub(super) fn list(worker: &mut Worker, call: &Call, params: &ModelListParams) -> Result<(), Refusal> {
+    let models = [model(DEMO_MODEL, "Demo", true), model("demo-mini", "Demo mini", false)];
+    let start = match &params.cursor {
+        None => 0,
+        Some(cursor) => cursor
+            .parse()
+            .ok()
+            .filter(|start| *start <= models.len())
+            .ok_or_else(|| Refusal::invalid(format!("invalid cursor: {cursor}")))?,
+    };
+    let end = models.len().min(start + params.limit.unwrap_or(models.len()).max(1));
+    let next_cursor = (end < models.len()).then(|| end.to_string());
+    worker.stage.answer(call, &json!({"data": models[start..end], "nextCursor": next_cursor}));
+    Ok(())
+}
+
+fn model(id: &str, name: &str, is_default: bool) -> Value {
+    json!({
+        "id": id,
+        "model": id,
         "upgrade": null,
         "upgradeInfo": null,
         "availabilityNux": null,
-        "displayName": "Demo",
+        "displayName": name,
         "description": "Switchboard's built-in demo worker: no model, the same protocol.",
         "modelSpecialty": null,
         "hidden": false,
@@ -45,10 +54,6 @@ pub(super) fn list(
         "serviceTiers": [],
         "defaultServiceTier": null,
         "availableAccessPrograms": null,
-        "isDefault": true,
-    });
-    worker
-        .stage
-        .answer(call, &json!({"data": [model], "nextCursor": null}));
-    Ok(())
+        "isDefault": is_default,
+    })
 }

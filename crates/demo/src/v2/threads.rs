@@ -1,9 +1,10 @@
 //! Calls that open, close and change threads.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::history::{self, Cursor, Scope};
 use super::shapes::{Opened, Resumed, ThreadShape};
@@ -14,6 +15,7 @@ use crate::lines::Refusal;
 use crate::outputs::ConnectionId;
 use crate::record::{Record, Settings, Stored, ThreadRecord};
 use crate::shapes::{ApprovalPolicy, SandboxMode, Status, TurnShape, Usage};
+use crate::speech::Event;
 use crate::stage::{Call, Stage};
 use crate::thread::{Kept, Thread};
 use crate::turn;
@@ -28,33 +30,46 @@ pub(super) struct Overrides {
     model_provider: Option<String>,
     approval_policy: Option<ApprovalPolicy>,
     sandbox: Option<SandboxMode>,
+    config: Option<Map<String, Value>>,
 }
 
 impl Overrides {
+    /// What is named by a parameter counts more than the same in `config`.
     fn apply(self, settings: &mut Settings) {
-        let Self {
-            cwd,
-            model,
-            model_provider,
-            approval_policy,
-            sandbox,
-        } = self;
+        let Self { cwd, model, model_provider, approval_policy, sandbox, config } = self;
+        let config = |key: &str| config.as_ref().and_then(|config| config.get(key).cloned());
+        let text = |key: &str| config(key).and_then(|value| value.as_str().map(str::to_owned));
+        let model = model.or_else(|| text("model"));
+        let approval_policy = approval_policy.or_else(|| serde_json::from_value(config("approval_policy")?).ok());
+        let sandbox = sandbox.or_else(|| serde_json::from_value(config("sandbox_mode")?).ok());
+        settings.effort = text("model_reasoning_effort").or(settings.effort.take());
         if let Some(cwd) = cwd {
             settings.cwd = absolute(&cwd);
         }
         settings.model = model.unwrap_or_else(|| settings.model.clone());
         settings.model_provider = model_provider.unwrap_or_else(|| settings.model_provider.clone());
-        settings.approval_policy =
-            approval_policy.unwrap_or_else(|| settings.approval_policy.clone());
+        settings.approval_policy = approval_policy.unwrap_or_else(|| settings.approval_policy.clone());
         settings.sandbox = sandbox.map_or_else(|| settings.sandbox.clone(), SandboxMode::policy);
     }
 }
 
-pub(super) fn absolute(path: &str) -> String {
-    std::path::absolute(path).map_or_else(
-        |_| path.to_owned(),
-        |path| path.to_string_lossy().into_owned(),
-    )
+/// What to say of configuration that nobody knows, if there is any.
+fn config_warning(config: Option<&Map<String, Value>>) -> Option<String> {
+    let known = |key: &&str| CONFIG_KEYS.lines().any(|known| known == *key);
+    let keys: BTreeSet<&str> = config?.keys().filter_map(|key| key.split('.').next()).filter(|key| !known(key)).collect();
+    let ignored: String = keys.iter().map(|key| format!("\n  session-flags: `{key}` is ignored.")).collect();
+    let settings = if keys.len() == 1 { "setting" } else { "settings" };
+    let advice = "Check for typos or deprecated settings.";
+    (!keys.is_empty()).then(|| {
+        format!("Codex is ignoring {} unrecognized configuration {settings}. {advice}{ignored}", keys.len())
+    })
+}
+
+/// The keys at the top of a configuration.
+const CONFIG_KEYS: &str = include_str!("config_keys.txt");
+
+pub(crate) fn absolute(path: &str) -> String {
+    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 #[derive(Debug, Deserialize)]
@@ -68,14 +83,10 @@ pub(super) struct ThreadStartParams {
     dynamic_tools: Option<Vec<Value>>,
 }
 
-pub(super) fn start(
-    worker: &mut Worker,
-    call: &Call,
-    params: ThreadStartParams,
-    now: Now,
-) -> Result<(), Refusal> {
+pub(super) fn start(worker: &mut Worker, call: &Call, params: ThreadStartParams, now: Now) -> Result<(), Refusal> {
     let tools = tools::declared(&params.dynamic_tools.unwrap_or_default())?;
     let stage = &mut worker.stage;
+    let warning = config_warning(params.overrides.config.as_ref());
     let mut settings = default_settings(stage);
     params.overrides.apply(&mut settings);
     let record = ThreadRecord {
@@ -85,15 +96,17 @@ pub(super) fn start(
         originator: stage.originator.clone().unwrap_or_default(),
         tools,
     };
-    let kept = if params.ephemeral == Some(true) {
-        Kept::Ephemeral
-    } else {
-        Kept::NotYet
-    };
+    let kept = if params.ephemeral == Some(true) { Kept::Ephemeral } else { Kept::NotYet };
     let mut thread = Thread::new(record, settings, kept);
     thread.subscribe(call.connection);
     let opened = Opened::of(&thread, stage);
+    if let Some(summary) = &warning {
+        stage.tell(&[call.connection], "configWarning", &json!({"summary": summary, "details": null}), now);
+    }
     stage.answer(call, &opened);
+    if let Some(summary) = &warning {
+        thread.say(&Event::Warning(summary), stage, now);
+    }
     stage.tell_all("thread/started", &json!({"thread": opened.thread}), now);
     worker.threads.insert(thread.id().to_owned(), thread);
     Ok(())
@@ -121,12 +134,7 @@ pub(super) struct ThreadResumeParams {
     exclude_turns: bool,
 }
 
-pub(super) fn resume(
-    worker: &mut Worker,
-    call: &Call,
-    params: ThreadResumeParams,
-    now: Now,
-) -> Result<(), Refusal> {
+pub(super) fn resume(worker: &mut Worker, call: &Call, params: ThreadResumeParams, now: Now) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
     let is_loaded = worker.threads.contains_key(id);
     if is_loaded {
@@ -136,17 +144,10 @@ pub(super) fn resume(
         }
         notice_history(&mut worker.stage, call, params.exclude_turns, now);
         if matches!(thread.kept, Kept::NotYet) && !params.exclude_turns {
-            return Err(Refusal::of(
-                Refusal::METHOD_NOT_FOUND,
-                "list_turns is not supported yet",
-            ));
+            return Err(Refusal::of(Refusal::METHOD_NOT_FOUND, "list_turns is not supported yet"));
         }
     } else {
-        let path = worker
-            .stage
-            .home
-            .find(id, Shelf::Active)
-            .ok_or_else(|| no_rollout(id))?;
+        let path = find_file(&worker.stage.home, id)?;
         notice_history(&mut worker.stage, call, params.exclude_turns, now);
         let thread = load(&path, id)?;
         worker.threads.insert(id.to_owned(), thread);
@@ -162,27 +163,16 @@ pub(super) fn resume(
     let resumed = Resumed {
         initial_turns_page: (),
         turns_backwards_cursor: Cursor::last(id, Scope::Turns, turns.len()),
-        items_backwards_cursor: Cursor::last(
-            id,
-            Scope::Items,
-            turns.iter().map(|turn| turn.items.len()).sum(),
-        ),
+        items_backwards_cursor: Cursor::last(id, Scope::Items, turns.iter().map(|turn| turn.items.len()).sum()),
     };
     let mut opened = Opened::of(thread, stage).with_resumed(resumed);
     if !params.exclude_turns {
         opened.thread.turns = with_running(turns, thread);
     }
     stage.answer(call, &opened);
-    if !params.exclude_turns {
-        replay_usage(thread, call.connection, stage, now);
-    }
+    replay_usage(thread, call.connection, stage, now);
     let subscribers = thread.subscribers.clone();
-    stage.tell(
-        &subscribers,
-        "thread/goal/cleared",
-        &json!({"threadId": id}),
-        now,
-    );
+    stage.tell(&subscribers, "thread/goal/cleared", &json!({"threadId": id}), now);
     for parked in thread.turn.iter().flat_map(|turn| &turn.parked) {
         stage.outputs.send(call.connection, parked.line.clone());
     }
@@ -208,21 +198,26 @@ fn replay_usage(thread: &Thread, to: ConnectionId, stage: &mut Stage, now: Now) 
         token_usage: &'a Usage,
     }
     if let Some(turn_id) = &thread.usage_turn {
-        let params = Replay {
-            thread_id: thread.id(),
-            turn_id,
-            token_usage: &thread.usage,
-        };
+        let params = Replay { thread_id: thread.id(), turn_id, token_usage: &thread.usage };
         stage.tell(&[to], "thread/tokenUsage/updated", &params, now);
+    }
+}
+
+/// The file of a thread that is not archived.
+fn find_file(home: &Home, id: &str) -> Result<PathBuf, Refusal> {
+    match home.find(id, Shelf::Active) {
+        Some(path) => Ok(path),
+        None if home.find(id, Shelf::Archived).is_some() => Err(Refusal::invalid(format!(
+            "session {id} is archived. Run `codex unarchive {id}` to unarchive it first."
+        ))),
+        None => Err(no_rollout(id)),
     }
 }
 
 fn load(path: &Path, id: &str) -> Result<Thread, Refusal> {
     let stored = read_thread(path).ok_or_else(|| no_rollout(id))?;
     let file = Home::open_thread(path.to_owned()).map_err(|unopened| match unopened {
-        Unopened::HasWriter => {
-            Refusal::invalid(format!("thread {id} already has an active writer"))
-        }
+        Unopened::HasWriter => Refusal::invalid(format!("thread {id} already has an active writer")),
         Unopened::Io(error) => Refusal::invalid(format!("cannot open thread {id}: {error}")),
     })?;
     Ok(Thread::resumed(&stored, file))
@@ -240,18 +235,11 @@ pub(super) struct ThreadForkParams {
     exclude_turns: bool,
 }
 
-pub(super) fn fork(
-    worker: &mut Worker,
-    call: &Call,
-    params: ThreadForkParams,
-    now: Now,
-) -> Result<(), Refusal> {
+pub(super) fn fork(worker: &mut Worker, call: &Call, params: ThreadForkParams, now: Now) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
     let source = Source::of(worker, id)?;
     if params.ephemeral && !params.exclude_turns {
-        return Err(Refusal::invalid(
-            "ephemeral paginated thread/fork requires `excludeTurns: true`",
-        ));
+        return Err(Refusal::invalid("ephemeral paginated thread/fork requires `excludeTurns: true`"));
     }
     let stage = &mut worker.stage;
     notice_history(stage, call, params.exclude_turns, now);
@@ -263,11 +251,7 @@ pub(super) fn fork(
         created_ms: now.unix_ms,
         ..source.record
     };
-    let kept = if params.ephemeral {
-        Kept::Ephemeral
-    } else {
-        Kept::NotYet
-    };
+    let kept = if params.ephemeral { Kept::Ephemeral } else { Kept::NotYet };
     let mut thread = Thread::new(record, settings, kept);
     if let (Some(path), false) = (&source.path, params.ephemeral) {
         copy_history(&mut thread, path, stage);
@@ -290,16 +274,12 @@ pub(super) fn fork(
 
 fn copy_history(thread: &mut Thread, from: &Path, stage: &mut Stage) {
     let copied = thread.create_file(stage).and_then(|mut file| {
-        file.append_history(from)
-            .map_err(|error| error.to_string())?;
+        file.append_history(from).map_err(|error| error.to_string())?;
         Ok(file)
     });
     match copied {
         Ok(file) => thread.kept = Kept::File(file),
-        Err(problem) => stage.log(format!(
-            "ERROR cannot copy the history of {}: {problem}",
-            from.display()
-        )),
+        Err(problem) => stage.log(format!("ERROR cannot copy the history of {}: {problem}", from.display())),
     }
 }
 
@@ -329,29 +309,10 @@ impl Source {
                 usage_turn: thread.usage_turn.clone(),
             });
         }
-        let path = worker
-            .stage
-            .home
-            .find(id, Shelf::Active)
-            .ok_or_else(|| no_rollout(id))?;
-        let Stored {
-            thread,
-            settings,
-            turns,
-            usage,
-            ..
-        } = read_thread(&path).ok_or_else(|| no_rollout(id))?;
-        let (usage_turn, usage) = usage.map_or((None, Usage::default()), |(turn, usage)| {
-            (Some(turn), usage)
-        });
-        Ok(Self {
-            record: thread,
-            settings,
-            path: Some(path),
-            turns,
-            usage,
-            usage_turn,
-        })
+        let path = find_file(&worker.stage.home, id)?;
+        let Stored { thread, settings, turns, usage, .. } = read_thread(&path).ok_or_else(|| no_rollout(id))?;
+        let (usage_turn, usage) = usage.map_or((None, Usage::default()), |(turn, usage)| (Some(turn), usage));
+        Ok(Self { record: thread, settings, path: Some(path), turns, usage, usage_turn })
     }
 }
 
@@ -361,16 +322,9 @@ pub(super) struct ThreadIdParams {
     pub(super) thread_id: String,
 }
 
-pub(super) fn unsubscribe(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadIdParams,
-) -> Result<(), Refusal> {
+pub(super) fn unsubscribe(worker: &mut Worker, call: &Call, params: &ThreadIdParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
-    let was_subscribed = worker
-        .threads
-        .get_mut(id)
-        .map(|thread| thread.unsubscribe(call.connection));
+    let was_subscribed = worker.threads.get_mut(id).map(|thread| thread.unsubscribe(call.connection));
     let status = match was_subscribed {
         None => "notLoaded",
         Some(true) => "unsubscribed",
@@ -380,15 +334,9 @@ pub(super) fn unsubscribe(
     Ok(())
 }
 
-pub(super) fn archive(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadIdParams,
-    now: Now,
-) -> Result<(), Refusal> {
+pub(super) fn archive(worker: &mut Worker, call: &Call, params: &ThreadIdParams, now: Now) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
-    let failed =
-        |error: std::io::Error| Refusal::invalid(format!("cannot archive thread {id}: {error}"));
+    let failed = |error: std::io::Error| Refusal::invalid(format!("cannot archive thread {id}: {error}"));
     match worker.threads.get(id) {
         Some(thread) if thread.is_ephemeral() => return Err(no_rollout(id)),
         Some(_) => {
@@ -402,45 +350,26 @@ pub(super) fn archive(
             worker.threads.remove(id);
         }
         None => {
-            let path = worker
-                .stage
-                .home
-                .find(id, Shelf::Active)
-                .ok_or_else(|| no_rollout(id))?;
+            let path = worker.stage.home.find(id, Shelf::Active).ok_or_else(|| no_rollout(id))?;
             worker.stage.home.archive(&path).map_err(failed)?;
         }
     }
     worker.stage.answer(call, &json!({}));
-    worker
-        .stage
-        .tell_all("thread/archived", &json!({"threadId": id}), now);
+    worker.stage.tell_all("thread/archived", &json!({"threadId": id}), now);
     Ok(())
 }
 
-pub(super) fn unarchive(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadIdParams,
-    now: Now,
-) -> Result<(), Refusal> {
+pub(super) fn unarchive(worker: &mut Worker, call: &Call, params: &ThreadIdParams, now: Now) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
     if worker.threads.contains_key(id) {
-        return Err(Refusal::invalid(format!(
-            "thread {id} already has an active writer"
-        )));
+        return Err(Refusal::invalid(format!("thread {id} already has an active writer")));
     }
     let missing = || Refusal::invalid(format!("no archived rollout found for thread id {id}"));
     let stage = &mut worker.stage;
     let archived = stage.home.find(id, Shelf::Archived).ok_or_else(missing)?;
     let stored = read_thread(&archived).ok_or_else(missing)?;
-    let path = stage
-        .home
-        .unarchive(&archived, &stored.thread)
-        .map_err(|_| missing())?;
-    stage.answer(
-        call,
-        &json!({"thread": ThreadShape::of_stored(&stored, &path)}),
-    );
+    let path = stage.home.unarchive(&archived, &stored.thread).map_err(|_| missing())?;
+    stage.answer(call, &json!({"thread": ThreadShape::of_stored(&stored, &path)}));
     stage.tell_all("thread/unarchived", &json!({"threadId": id}), now);
     Ok(())
 }
@@ -452,22 +381,13 @@ pub(super) struct ThreadSetNameParams {
     name: String,
 }
 
-pub(super) fn set_name(
-    worker: &mut Worker,
-    call: &Call,
-    params: ThreadSetNameParams,
-    now: Now,
-) -> Result<(), Refusal> {
+pub(super) fn set_name(worker: &mut Worker, call: &Call, params: ThreadSetNameParams, now: Now) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     thread.name = Some(params.name.clone());
     thread.keep(&Record::Named(params.name.clone()), stage);
     stage.answer(call, &json!({}));
-    stage.tell_all(
-        "thread/name/updated",
-        &json!({"threadId": id, "threadName": params.name}),
-        now,
-    );
+    stage.tell_all("thread/name/updated", &json!({"threadId": id, "threadName": params.name}), now);
     Ok(())
 }
 
@@ -479,38 +399,19 @@ pub(super) struct ThreadInjectItemsParams {
 }
 
 /// Items for the model's eyes. The worker keeps them and remembers what a person said last.
-pub(super) fn inject_items(
-    worker: &mut Worker,
-    call: &Call,
-    params: ThreadInjectItemsParams,
-) -> Result<(), Refusal> {
+pub(super) fn inject_items(worker: &mut Worker, call: &Call, params: ThreadInjectItemsParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     if params.items.is_empty() {
         return Err(Refusal::invalid("items must not be empty"));
     }
-    if let Some(at) = params
-        .items
-        .iter()
-        .position(|item| item.get("type").is_none())
-    {
-        return Err(Refusal::invalid(format!(
-            "items[{at}] is not a valid response item: missing field `type`"
-        )));
+    if let Some(at) = params.items.iter().position(|item| item.get("type").is_none()) {
+        return Err(Refusal::invalid(format!("items[{at}] is not a valid response item: missing field `type`")));
     }
-    let said = params
-        .items
-        .iter()
-        .filter(|item| item["role"] == "user")
-        .filter_map(|item| {
-            let parts = item["content"].as_array()?;
-            Some(
-                parts
-                    .iter()
-                    .filter_map(|part| part["text"].as_str())
-                    .collect::<String>(),
-            )
-        });
+    let said = params.items.iter().filter(|item| item["role"] == "user").filter_map(|item| {
+        let parts = item["content"].as_array()?;
+        Some(parts.iter().filter_map(|part| part["text"].as_str()).collect::<String>())
+    });
     if let Some(last) = said.last() {
         thread.last_said = last;
     }
@@ -523,12 +424,7 @@ fn notice_history(stage: &mut Stage, call: &Call, exclude_turns: bool, now: Now)
     if !exclude_turns {
         let summary = "Full-history hydration is deprecated for paginated threads; use `excludeTurns: true`, then page \
                        with `thread/turns/list` and `thread/items/list`.";
-        stage.tell(
-            &[call.connection],
-            "deprecationNotice",
-            &json!({"summary": summary, "details": null}),
-            now,
-        );
+        stage.tell(&[call.connection], "deprecationNotice", &json!({"summary": summary, "details": null}), now);
     }
 }
 
@@ -538,10 +434,7 @@ pub(super) fn no_rollout(id: &str) -> Refusal {
 
 /// Refuses what is no UUID, in the words of the UUID parser; some calls speak of a session, some of a thread.
 pub(super) fn checked_id<'a>(id: &'a str, what: &str) -> Result<&'a str, Refusal> {
-    if let Some((at, found)) = id
-        .char_indices()
-        .find(|(_, c)| !c.is_ascii_hexdigit() && *c != '-')
-    {
+    if let Some((at, found)) = id.char_indices().find(|(_, c)| !c.is_ascii_hexdigit() && *c != '-') {
         return Err(Refusal::invalid(format!(
             "invalid {what} id: invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-], found `{found}` at {}",
             at + 1

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use testkit::codex;
 use testkit::driver::{self, Launch};
 use testkit::redact::redact;
 use testkit::script::Script;
@@ -12,6 +13,9 @@ use testkit::transcript::Transcript;
 use testkit::workplace::Workplace;
 
 const AT_ONCE: usize = 2;
+
+/// The demo worker asks no model provider.
+const NO_PROVIDER: &str = "http://127.0.0.1:9/v1";
 
 /// A script and what came of it.
 pub(crate) struct Play {
@@ -27,6 +31,7 @@ pub(crate) fn demo() -> &'static [Play] {
 
 fn play_demo(script: &Script) -> Result<Transcript, String> {
     let workplace = Workplace::new().map_err(|error| error.to_string())?;
+    codex::configure(&workplace, NO_PROVIDER).map_err(|error| error.to_string())?;
     let launch = Launch {
         argv: vec![
             env!("CARGO_BIN_EXE_demo-worker").into(),

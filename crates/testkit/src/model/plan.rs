@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::calls::{Offered, calls};
 use super::marker::Marker;
+use super::response::{Response, Usage};
 
 /// What to answer to one request.
 #[derive(Debug)]
@@ -93,7 +95,7 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
     let mut response = Response::begin(number);
     if prompt.tool_has_answered {
         response.message(&["Done ", "after ", "tool."]);
-        return response.complete(Usage::TEXT);
+        return response.complete(&Usage::TEXT);
     }
     match marker.name {
         "http" => return refusal(status(argument)),
@@ -101,7 +103,7 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
         "deltas" => {
             let count = first_number(argument, 100);
             response.message(&numbered("t", count));
-            return response.complete(Usage {
+            return response.complete(&Usage {
                 output: count,
                 ..Usage::TEXT
             });
@@ -118,7 +120,7 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
         "reason" => {
             response.reasoning();
             response.message(&["Reasoned ", "answer."]);
-            return response.complete(Usage {
+            return response.complete(&Usage {
                 output: 30,
                 reasoning: 20,
                 ..Usage::TEXT
@@ -126,7 +128,7 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
         }
         "shell" | "shellesc" | "patch" | "plan" | "tool" | "tools" => {
             response.tool_calls(&calls(&marker, &Offered::by(body), number));
-            return response.complete(Usage::TOOL);
+            return response.complete(&Usage::TOOL);
         }
         "json" => response.message(&[argument]),
         "ctx" => {
@@ -140,10 +142,10 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
         "hang" => return response.hang(),
         _ => response.message(&["Hello ", "from ", "mock", "."]),
     }
-    response.complete(Usage::TEXT)
+    response.complete(&Usage::TEXT)
 }
 
-fn first_number(argument: &str, default: u64) -> u64 {
+pub(super) fn first_number(argument: &str, default: u64) -> u64 {
     argument
         .split_whitespace()
         .next()
@@ -184,284 +186,170 @@ fn refusal(status: u16) -> Answer {
     }
 }
 
-/// The tools of a request, which differ by codex version.
-struct Offered<'a>(Vec<&'a Value>);
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
 
-impl<'a> Offered<'a> {
-    fn by(body: &'a Value) -> Self {
-        Self(body["tools"].as_array().into_iter().flatten().collect())
-    }
+    use super::{Answer, Prompt, Step, plan};
 
-    fn find(&self, name: &str) -> Option<&'a Value> {
-        self.0
-            .iter()
-            .copied()
-            .find(|tool| tool["name"] == name || tool["type"] == name)
-    }
-}
-
-fn calls(marker: &Marker<'_>, offered: &Offered<'_>, number: u64) -> Vec<Value> {
-    let argument = marker.argument;
-    let call_id = format!("call_resp_{number}");
-    match marker.name {
-        "shell" => vec![shell_call(offered, argument, json!({}), &call_id)],
-        "shellesc" => vec![shell_call(offered, argument, escalation(offered), &call_id)],
-        "patch" => vec![patch_call(offered, argument, &call_id)],
-        "plan" => vec![function_call(
-            &call_id,
-            "update_plan",
-            &three_steps().to_string(),
-        )],
-        "tools" => {
-            let (name, count) = argument.split_once(' ').unwrap_or((argument, "2"));
-            let question = |index| json!({"question": format!("q{index}")}).to_string();
-            (1..=first_number(count, 2))
-                .map(|index| function_call(&format!("{call_id}_{index}"), name, &question(index)))
-                .collect()
-        }
-        _ => {
-            let (name, arguments) = argument.split_once(' ').unwrap_or((argument, "{}"));
-            vec![function_call(&call_id, name, arguments)]
-        }
-    }
-}
-
-/// A `function_call` item; a `name` with a dot is a namespace and the name in it.
-fn function_call(call_id: &str, name: &str, arguments: &str) -> Value {
-    let id = call_id.replacen("call", "fc", 1);
-    match name.split_once('.') {
-        None => {
-            json!({"type": "function_call", "id": id, "call_id": call_id, "name": name, "arguments": arguments})
-        }
-        Some((namespace, name)) => json!({
-            "type": "function_call", "id": id, "call_id": call_id,
-            "namespace": namespace, "name": name, "arguments": arguments,
-        }),
-    }
-}
-
-fn three_steps() -> Value {
-    json!({
-        "explanation": "Three steps.",
-        "plan": [
-            {"step": "Read the code", "status": "completed"},
-            {"step": "Change it", "status": "in_progress"},
-            {"step": "Run the tests", "status": "pending"},
-        ],
-    })
-}
-
-fn escalation(offered: &Offered<'_>) -> Value {
-    let justification = "mock wants to run this";
-    if offered
-        .find("exec_command")
-        .or(offered.find("shell_command"))
-        .is_some()
-    {
-        json!({"sandbox_permissions": "require_escalated", "justification": justification})
-    } else {
-        json!({"with_escalated_permissions": true, "justification": justification})
-    }
-}
-
-/// A command by the tool that is offered: `exec_command`, `shell_command`, `local_shell` or `shell`.
-fn shell_call(offered: &Offered<'_>, command: &str, mut arguments: Value, call_id: &str) -> Value {
-    let through_bash = json!(["bash", "-lc", command]);
-    let (name, key, value) = if offered.find("exec_command").is_some() {
-        ("exec_command", "cmd", json!(command))
-    } else if offered.find("shell_command").is_some() {
-        ("shell_command", "command", json!(command))
-    } else if offered.find("local_shell").is_some() {
-        return json!({
-            "type": "local_shell_call", "id": call_id.replacen("call", "lsh", 1), "call_id": call_id,
-            "status": "completed", "action": {"type": "exec", "command": through_bash},
-        });
-    } else {
-        ("shell", "command", through_bash)
-    };
-    arguments[key] = value;
-    function_call(call_id, name, &arguments.to_string())
-}
-
-/// A patch by the tool that is offered: `apply_patch` as a custom tool or a function, or else a shell.
-fn patch_call(offered: &Offered<'_>, argument: &str, call_id: &str) -> Value {
-    let (path, text) = argument.split_once(' ').unwrap_or((argument, "hello"));
-    let patch = format!("*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n");
-    match offered.find("apply_patch") {
-        Some(tool) if tool["type"] == "custom" => json!({
-            "type": "custom_tool_call", "id": call_id.replacen("call", "ctc", 1), "call_id": call_id,
-            "name": "apply_patch", "input": patch,
-        }),
-        Some(_) => function_call(call_id, "apply_patch", &json!({"input": patch}).to_string()),
-        None => shell_call(
-            offered,
-            &format!("apply_patch <<'EOF'\n{patch}EOF\n"),
-            json!({}),
-            call_id,
-        ),
-    }
-}
-
-/// The tokens of a response, as the provider counts them.
-struct Usage {
-    input: u64,
-    output: u64,
-    reasoning: u64,
-}
-
-impl Usage {
-    const TEXT: Self = Self {
-        input: 100,
-        output: 10,
-        reasoning: 0,
-    };
-    const TOOL: Self = Self {
-        input: 200,
-        output: 20,
-        reasoning: 0,
-    };
-
-    fn to_json(&self) -> Value {
-        json!({
-            "input_tokens": self.input,
-            "input_tokens_details": {"cached_tokens": 40},
-            "output_tokens": self.output,
-            "output_tokens_details": {"reasoning_tokens": self.reasoning},
-            "total_tokens": self.input + self.output,
-        })
-    }
-}
-
-/// A response stream in the least form that codex accepts.
-struct Response {
-    id: String,
-    steps: Vec<Step>,
-}
-
-impl Response {
-    fn begin(number: u64) -> Self {
-        let mut response = Self {
-            id: format!("resp_{number}"),
-            steps: Vec::new(),
+    /// Shows what the model says: deltas, whole items, failures, pauses.
+    fn check(input: &Value, tools: &Value, expected: &Expect) {
+        let body = json!({"input": input, "tools": tools});
+        let shown = match plan(&body, &Prompt::of(&body), 1, 0) {
+            Answer::Refusal { status, body } => format!("{status} {body}\n"),
+            Answer::Stream(steps) => steps.iter().filter_map(shown).collect(),
         };
-        let created = json!({"id": response.id, "status": "in_progress"});
-        response.event("response.created", json!({"response": created}));
-        response
+        expected.assert_eq(&shown);
     }
 
-    fn event(&mut self, name: &str, mut event: Value) {
-        event["type"] = json!(name);
-        self.steps.push(Step::Event(event));
+    fn shown(step: &Step) -> Option<String> {
+        let Step::Event(event) = step else {
+            return Some(format!("{step:?}\n"));
+        };
+        match event["type"].as_str()? {
+            "response.output_item.done" => Some(format!("{}\n", event["item"])),
+            "response.failed" => Some(format!("{}\n", event["response"]["error"])),
+            name if name.ends_with(".delta") => Some(format!("{}\n", event["delta"])),
+            _ => None,
+        }
     }
 
-    fn added(&mut self, index: usize, item: &Value) {
-        self.event(
-            "response.output_item.added",
-            json!({"output_index": index, "item": item}),
+    fn say(text: &str) -> Value {
+        json!([
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]},
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>"}]},
+        ])
+    }
+
+    #[test]
+    fn a_pause_follows_every_slow_delta() {
+        check(
+            &say("[[slow 1 60000]]"),
+            &json!([]),
+            &expect![[r#"
+                "s0 "
+                Pause(60s)
+                {"content":[{"annotations":[],"text":"s0 ","type":"output_text"}],"id":"msg_resp_1","role":"assistant","status":"completed","type":"message"}
+            "#]],
         );
     }
 
-    fn done(&mut self, index: usize, item: &Value) {
-        self.event(
-            "response.output_item.done",
-            json!({"output_index": index, "item": item}),
+    #[test]
+    fn a_command_goes_by_the_tool_that_is_offered() {
+        for (tool, expected) in [
+            (
+                "exec_command",
+                expect![[r#"
+                    {"arguments":"{\"cmd\":\"ls\",\"justification\":\"mock wants to run this\",\"sandbox_permissions\":\"require_escalated\"}","call_id":"call_resp_1","id":"fc_resp_1","name":"exec_command","type":"function_call"}
+                "#]],
+            ),
+            (
+                "shell_command",
+                expect![[r#"
+                    {"arguments":"{\"command\":\"ls\",\"justification\":\"mock wants to run this\",\"sandbox_permissions\":\"require_escalated\"}","call_id":"call_resp_1","id":"fc_resp_1","name":"shell_command","type":"function_call"}
+                "#]],
+            ),
+            (
+                "shell",
+                expect![[r#"
+                    {"arguments":"{\"command\":[\"bash\",\"-lc\",\"ls\"],\"justification\":\"mock wants to run this\",\"with_escalated_permissions\":true}","call_id":"call_resp_1","id":"fc_resp_1","name":"shell","type":"function_call"}
+                "#]],
+            ),
+        ] {
+            check(
+                &say("[[shellesc ls]]"),
+                &json!([{"type": "function", "name": tool}]),
+                &expected,
+            );
+        }
+        check(
+            &say("[[shell ls]]"),
+            &json!([{"type": "local_shell"}]),
+            &expect![[r#"
+                {"action":{"command":["bash","-lc","ls"],"type":"exec"},"call_id":"call_resp_1","id":"lsh_resp_1","status":"completed","type":"local_shell_call"}
+            "#]],
         );
     }
 
-    fn message(&mut self, deltas: &[impl AsRef<str>]) {
-        self.paced_message(deltas, Duration::ZERO);
+    #[test]
+    fn a_patch_goes_by_the_tool_that_is_offered() {
+        check(
+            &say("[[patch a.txt hi there]]"),
+            &json!([{"type": "custom", "name": "apply_patch"}]),
+            &expect![[r#"
+                {"call_id":"call_resp_1","id":"ctc_resp_1","input":"*** Begin Patch\n*** Add File: a.txt\n+hi there\n*** End Patch\n","name":"apply_patch","type":"custom_tool_call"}
+            "#]],
+        );
+        check(
+            &say("[[patch a.txt]]"),
+            &json!([{"type": "function", "name": "apply_patch"}]),
+            &expect![[r#"
+                {"arguments":"{\"input\":\"*** Begin Patch\\n*** Add File: a.txt\\n+hello\\n*** End Patch\\n\"}","call_id":"call_resp_1","id":"fc_resp_1","name":"apply_patch","type":"function_call"}
+            "#]],
+        );
     }
 
-    fn paced_message(&mut self, deltas: &[impl AsRef<str>], pause: Duration) {
-        self.open_message();
-        let mut text = String::new();
-        for delta in deltas {
-            text.push_str(delta.as_ref());
-            self.message_delta(delta.as_ref());
-            if !pause.is_zero() {
-                self.steps.push(Step::Pause(pause));
-            }
-        }
-        let content = json!([{"type": "output_text", "text": text, "annotations": []}]);
-        let id = self.message_id();
-        self.done(0, &json!({"type": "message", "role": "assistant", "id": id, "status": "completed", "content": content}));
+    #[test]
+    fn client_tools_are_called_by_name_and_namespace() {
+        check(
+            &say("[[tool tickets.lookup {\"id\":7}]]"),
+            &json!([]),
+            &expect![[r#"
+                {"arguments":"{\"id\":7}","call_id":"call_resp_1","id":"fc_resp_1","name":"lookup","namespace":"tickets","type":"function_call"}
+            "#]],
+        );
+        check(
+            &say("[[tools ask 2]]"),
+            &json!([]),
+            &expect![[r#"
+                {"arguments":"{\"question\":\"q1\"}","call_id":"call_resp_1_1","id":"fc_resp_1_1","name":"ask","type":"function_call"}
+                {"arguments":"{\"question\":\"q2\"}","call_id":"call_resp_1_2","id":"fc_resp_1_2","name":"ask","type":"function_call"}
+            "#]],
+        );
     }
 
-    fn message_id(&self) -> String {
-        format!("msg_{}", self.id)
+    #[test]
+    fn a_tool_output_after_the_prompt_ends_the_turn() {
+        let mut input = say("[[shell ls]]");
+        input
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"type": "function_call_output", "call_id": "c", "output": "x"}));
+        check(
+            &input,
+            &json!([]),
+            &expect![[r#"
+                "Done "
+                "after "
+                "tool."
+                {"content":[{"annotations":[],"text":"Done after tool.","type":"output_text"}],"id":"msg_resp_1","role":"assistant","status":"completed","type":"message"}
+            "#]],
+        );
     }
 
-    fn open_message(&mut self) {
-        let id = self.message_id();
-        self.added(0, &json!({"type": "message", "role": "assistant", "id": id, "status": "in_progress", "content": []}));
-    }
-
-    fn message_delta(&mut self, delta: &str) {
-        let id = self.message_id();
-        let place = json!({"item_id": id, "output_index": 0, "content_index": 0, "delta": delta});
-        self.event("response.output_text.delta", place);
-    }
-
-    fn reasoning(&mut self) {
-        let id = format!("rs_{}", self.id);
-        self.added(0, &json!({"type": "reasoning", "id": id, "summary": []}));
-        let summary = [
-            &["**Thinking", " hard** ", "about it."][..],
-            &["Second part."],
-        ];
-        for (index, deltas) in summary.iter().enumerate() {
-            let part = json!({"type": "summary_text", "text": ""});
-            let place =
-                json!({"item_id": id, "output_index": 0, "summary_index": index, "part": part});
-            self.event("response.reasoning_summary_part.added", place);
-            for delta in *deltas {
-                let place = json!({"item_id": id, "output_index": 0, "summary_index": index, "delta": delta});
-                self.event("response.reasoning_summary_text.delta", place);
-            }
-        }
-        for delta in ["raw ", "chain"] {
-            let place =
-                json!({"item_id": id, "output_index": 0, "content_index": 0, "delta": delta});
-            self.event("response.reasoning_text.delta", place);
-        }
-        let summary: Vec<_> = summary
-            .iter()
-            .map(|deltas| json!({"type": "summary_text", "text": deltas.concat()}))
-            .collect();
-        let content = json!([{"type": "reasoning_text", "text": "raw chain"}]);
-        self.done(0, &json!({
-            "type": "reasoning", "id": id, "summary": summary, "content": content, "encrypted_content": "ENC",
-        }));
-    }
-
-    fn tool_calls(&mut self, calls: &[Value]) {
-        for (index, call) in calls.iter().enumerate() {
-            self.added(index, call);
-            self.done(index, call);
-        }
-    }
-
-    fn complete(mut self, usage: Usage) -> Answer {
-        let completed = json!({"id": self.id, "status": "completed", "usage": usage.to_json()});
-        self.event("response.completed", json!({"response": completed}));
-        Answer::Stream(self.steps)
-    }
-
-    fn fail(mut self, code: &str, message: &str) -> Answer {
-        let failed =
-            json!({"id": self.id, "status": "failed", "error": {"code": code, "message": message}});
-        self.event("response.failed", json!({"response": failed}));
-        Answer::Stream(self.steps)
-    }
-
-    fn cut(mut self) -> Answer {
-        self.open_message();
-        self.message_delta("partial");
-        Answer::Stream(self.steps)
-    }
-
-    fn hang(mut self) -> Answer {
-        self.steps.push(Step::Hang);
-        Answer::Stream(self.steps)
+    #[test]
+    fn failures_are_of_three_kinds() {
+        check(
+            &say("[[http 429]]"),
+            &json!([]),
+            &expect![[r#"
+            429 {"error":{"code":"rate_limit_exceeded","message":"Rate limit reached for mock","type":"rate_limit_exceeded"}}
+        "#]],
+        );
+        check(
+            &say("[[quota]]"),
+            &json!([]),
+            &expect![[r#"
+                {"code":"insufficient_quota","message":"You exceeded your current quota."}
+            "#]],
+        );
+        check(
+            &say("[[drop]]"),
+            &json!([]),
+            &expect![[r#"
+                "partial"
+            "#]],
+        );
     }
 }

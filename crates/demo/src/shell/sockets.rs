@@ -1,0 +1,302 @@
+//! WebSockets, over TCP or a unix socket, one message a text frame. The worker and all its connections share one thread.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream as BlockingUnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::frame::{Frame, Utf8Bytes};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use super::process::{self, Deafness};
+use super::{CHUNK_BYTES, Capture, http};
+use crate::clock::Now;
+use crate::options::Listen;
+use crate::outputs::{ConnectionId, Output};
+use crate::worker::Worker;
+
+/// Messages that are read ahead, of all connections.
+const INBOX_MESSAGES: usize = 128;
+/// Outputs that wait for one connection.
+const OUTBOX_OUTPUTS: usize = 16;
+/// A client that takes nothing for so long is disconnected.
+const SLOW_CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves until it is told to end.
+pub(crate) fn run(worker: Worker, capture: Capture, listen: &Listen) -> io::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = Listener::bind(listen).await?;
+        process::say(&format!("listening on {}", listener.address()?));
+        let (arrivals, inbox) = mpsc::channel(INBOX_MESSAGES);
+        let shell =
+            Shell { worker, capture, inbox, outboxes: BTreeMap::new(), deafness: Deafness::default(), terminations: 0 };
+        tokio::select! {
+            code = shell.run() => Ok(code),
+            error = accept_all(&listener, arrivals) => Err(error),
+        }
+    })
+}
+
+/// What reaches the loop.
+enum Arrival {
+    Opened(ConnectionId, mpsc::Sender<Output>),
+    Line(ConnectionId, Utf8Bytes),
+    Closed(ConnectionId),
+}
+
+struct Shell {
+    worker: Worker,
+    capture: Capture,
+    inbox: mpsc::Receiver<Arrival>,
+    outboxes: BTreeMap<ConnectionId, mpsc::Sender<Output>>,
+    deafness: Deafness,
+    terminations: u32,
+}
+
+impl Shell {
+    async fn run(mut self) -> ExitCode {
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return ExitCode::FAILURE };
+        loop {
+            if let Some(code) = self.drain().await {
+                return code;
+            }
+            // As the real worker: the first SIGTERM waits for running turns, the second for nothing.
+            if self.terminations > 1 || self.terminations == 1 && !self.worker.is_busy() {
+                self.worker.handle_shutdown(Now::read());
+                return ExitCode::SUCCESS;
+            }
+            let due = self.worker.poll_timeout();
+            tokio::select! {
+                biased;
+                _ = terminate.recv() => self.terminations += u32::from(!self.deafness.is_on()),
+                Some(arrival) = self.inbox.recv() => self.take(arrival),
+                () = sleep_until(due) => self.worker.handle_timeout(Now::read()),
+            }
+        }
+    }
+
+    fn take(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Opened(connection, outbox) => {
+                self.outboxes.insert(connection, outbox);
+                self.worker.handle_opened(connection);
+            }
+            Arrival::Line(connection, line) => {
+                self.capture.line(line.as_bytes());
+                self.worker.handle_line(connection, line.as_bytes(), Now::read());
+            }
+            Arrival::Closed(connection) => self.close(connection),
+        }
+    }
+
+    fn close(&mut self, connection: ConnectionId) {
+        self.outboxes.remove(&connection);
+        self.worker.handle_closed(connection);
+    }
+
+    /// Does all the worker wants done; an exit code if that was to end.
+    async fn drain(&mut self) -> Option<ExitCode> {
+        while let Some(output) = self.worker.poll_output(Instant::now()) {
+            match output {
+                Output::Bytes { connection, .. } | Output::LongLine { connection, .. } => {
+                    self.send(connection, output).await;
+                }
+                Output::End(ending) => return Some(process::end(ending)),
+                other => process::act(&other, &self.deafness),
+            }
+        }
+        None
+    }
+
+    async fn send(&mut self, connection: ConnectionId, output: Output) {
+        let Some(outbox) = self.outboxes.get(&connection) else { return };
+        if outbox.send_timeout(output, SLOW_CLIENT_TIMEOUT).await.is_err() {
+            self.close(connection);
+        }
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A bound address; a unix socket is removed with it.
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+impl Listener {
+    async fn bind(listen: &Listen) -> io::Result<Self> {
+        match listen {
+            Listen::Ws(address) if !address.ip().is_loopback() => Err(io::Error::other(
+                "refusing a non-loopback address: the demo worker has no authentication; use 127.0.0.1",
+            )),
+            Listen::Ws(address) => Ok(Self::Tcp(bind_tcp(*address).await?)),
+            Listen::Unix(path) => Ok(Self::Unix(bind_unix(path)?, path.clone())),
+            Listen::Stdio => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn address(&self) -> io::Result<String> {
+        match self {
+            Self::Tcp(listener) => Ok(format!("ws://{}", listener.local_addr()?)),
+            Self::Unix(_, path) => Ok(format!("unix://{}", path.display())),
+        }
+    }
+}
+
+async fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+/// A socket that only its owner may use. One that nobody answers is replaced.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    if BlockingUnixStream::connect(path).is_ok() {
+        return Err(io::Error::other("app-server control socket is already in use"));
+    }
+    let _ = fs::remove_file(path);
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Accepts connections until that fails.
+async fn accept_all(listener: &Listener, arrivals: mpsc::Sender<Arrival>) -> io::Error {
+    let mut connections = JoinSet::new();
+    for number in 0.. {
+        let connection = ConnectionId(number);
+        let arrivals = arrivals.clone();
+        match listener {
+            Listener::Tcp(listener) => match listener.accept().await {
+                Ok((stream, _)) => {
+                    let _ = stream.set_nodelay(true);
+                    connections.spawn(serve(stream, connection, arrivals));
+                }
+                Err(error) => return error,
+            },
+            Listener::Unix(listener, _) => match listener.accept().await {
+                Ok((stream, _)) => drop(connections.spawn(serve(stream, connection, arrivals))),
+                Err(error) => return error,
+            },
+        }
+        while connections.try_join_next().is_some() {}
+    }
+    io::ErrorKind::Other.into()
+}
+
+async fn serve<S>(stream: S, connection: ConnectionId, arrivals: mpsc::Sender<Arrival>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let Ok(Some(socket)) = http::accept(stream).await else { return };
+    let (outbox, outputs) = mpsc::channel(OUTBOX_OUTPUTS);
+    if arrivals.send(Arrival::Opened(connection, outbox)).await.is_ok() {
+        converse(socket, connection, &arrivals, outputs).await;
+        let _ = arrivals.send(Arrival::Closed(connection)).await;
+    }
+}
+
+/// Moves messages both ways until one side ends.
+async fn converse<S>(
+    socket: WebSocketStream<S>,
+    connection: ConnectionId,
+    arrivals: &mpsc::Sender<Arrival>,
+    mut outputs: mpsc::Receiver<Output>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (mut sink, mut stream) = socket.split();
+    let reading = async {
+        while let Some(Ok(message)) = stream.next().await {
+            if let Message::Text(line) = message
+                && arrivals.send(Arrival::Line(connection, line)).await.is_err()
+            {
+                return;
+            }
+        }
+    };
+    let writing = async {
+        let mut unfinished = Vec::new();
+        while let Some(output) = outputs.recv().await {
+            for frame in frames(output, &mut unfinished) {
+                if sink.feed(frame).await.is_err() {
+                    return;
+                }
+            }
+            if sink.flush().await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = reading => {}
+        () = writing => {}
+    }
+}
+
+/// The frames of an output: one a line; a long line in pieces that are never all there.
+fn frames(output: Output, unfinished: &mut Vec<u8>) -> Box<dyn Iterator<Item = Message> + Send> {
+    match output {
+        Output::LongLine { head, filler_bytes, mut tail, .. } => {
+            tail.pop();
+            Box::new(long_line(head, filler_bytes, tail))
+        }
+        Output::Bytes { bytes, .. } => {
+            unfinished.extend_from_slice(&bytes);
+            let whole = unfinished.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+            let rest = unfinished.split_off(whole);
+            let lines = std::mem::replace(unfinished, rest);
+            let frames: Vec<Message> = lines.split_inclusive(|byte| *byte == b'\n').map(frame).collect();
+            Box::new(frames.into_iter())
+        }
+        _ => Box::new(std::iter::empty()),
+    }
+}
+
+fn frame(line: &[u8]) -> Message {
+    let line = Bytes::copy_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
+    match Utf8Bytes::try_from(line.clone()) {
+        Ok(text) => Message::Text(text),
+        // A fault: what is no UTF-8 goes out as text all the same.
+        Err(_) => Message::Frame(Frame::message(line, OpCode::Data(Data::Text), true)),
+    }
+}
+
+fn long_line(head: Vec<u8>, filler_bytes: u64, tail: Vec<u8>) -> impl Iterator<Item = Message> + Send {
+    let piece = |bytes: Vec<u8>, kind, is_last| Message::Frame(Frame::message(bytes, OpCode::Data(kind), is_last));
+    let mut left = filler_bytes;
+    let filler = std::iter::from_fn(move || {
+        let length = usize::try_from(left).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+        left -= u64::try_from(length).unwrap_or(left);
+        (length > 0).then(|| vec![b'x'; length])
+    });
+    std::iter::once(piece(head, Data::Text, false))
+        .chain(filler.map(move |bytes| piece(bytes, Data::Continue, false)))
+        .chain(std::iter::once(piece(tail, Data::Continue, true)))
+}
