@@ -16,7 +16,7 @@ pub(crate) struct Calls {
     open: BTreeMap<CallId, Call>,
     deadlines: BTreeSet<(Instant, CallId)>,
     in_flight: usize,
-    given_up: VecDeque<CallId>,
+    given_up: VecDeque<(CallId, Progress)>,
 }
 
 #[derive(Debug)]
@@ -78,27 +78,28 @@ impl Calls {
             }
             // The peer cannot know a call that has not left us: it guessed the id.
             Some(Stage::Held | Stage::Released) => Err(Fault::UnknownAnswer),
-            None => match self.given_up.iter().position(|of| *of == call) {
-                Some(at) => {
-                    self.given_up.remove(at);
-                    Err(Fault::LateAnswer(call))
+            None => {
+                let at = self.given_up.iter().position(|(of, _)| *of == call);
+                match at.and_then(|at| self.given_up.remove(at)) {
+                    Some((_, Progress::Sent)) => Err(Fault::LateAnswer(call)),
+                    Some((_, Progress::Queued)) => Err(Fault::UnknownAnswer),
+                    None => Err(Fault::SecondAnswer(call)),
                 }
-                None => Err(Fault::SecondAnswer(call)),
-            },
+            }
         }
     }
 
     /// Closes a call that will not be answered.
     pub(crate) fn give_up(&mut self, call: CallId) -> Option<Progress> {
-        let stage = self.remove(call)?;
-        if stage != Stage::Sent {
-            return Some(Progress::Queued);
-        }
+        let progress = match self.remove(call)? {
+            Stage::Sent => Progress::Sent,
+            Stage::Held | Stage::Released => Progress::Queued,
+        };
         if self.given_up.len() == GIVEN_UP_MAX {
             self.given_up.pop_front();
         }
-        self.given_up.push_back(call);
-        Some(Progress::Sent)
+        self.given_up.push_back((call, progress));
+        Some(progress)
     }
 
     pub(crate) fn first_deadline(&self) -> Option<(Instant, CallId)> {

@@ -19,9 +19,9 @@ use crate::framer::{Frame, Framer};
 use crate::id::{CallId, RawId, RequestId};
 use crate::json::Json;
 use crate::limits::Limits;
-use crate::outbox::Outbox;
+use crate::outbox::{Kind as LineKind, Outbox};
 use crate::report::{Counts, Fault, Report};
-use crate::requests::{NotOpen, Requests};
+use crate::requests::{NotOpen, Opened, Requests};
 
 /// The JSON-RPC state of one link to a peer.
 #[derive(Debug)]
@@ -114,12 +114,12 @@ impl Connection {
     /// [`Refused`], and then nothing was sent.
     pub fn notify(&mut self, method: &str, params: Option<&Json>) -> Result<(), Refused> {
         let line = self.admit(Line::new(self.field).method(method, params))?;
-        self.outbox.push(line);
+        self.outbox.push_notification(line);
         Ok(())
     }
 
-    /// Answers a request of the peer. Answers are never refused for want of room: the peer may be waiting for this
-    /// one, and `requests_max` bounds how many there can be.
+    /// Answers a request of the peer. Answers are never refused for want of room, for the peer may be waiting for this
+    /// one; a request keeps its place among `requests_max` until its answer has left, which bounds how many can wait.
     ///
     /// # Errors
     /// [`NotOpen`] for a second answer.
@@ -166,6 +166,7 @@ impl Connection {
         let mut framer = std::mem::replace(&mut self.framer, Framer::new(0));
         match framer.finish() {
             Some(Frame::Line(line)) if peek(line, self.limits.depth_max).is_err() => {
+                self.counts.lines += 1;
                 self.report(Report::new(Fault::CutOff, line));
             }
             Some(frame) => self.handle_frame(&frame),
@@ -206,8 +207,8 @@ impl Connection {
 
     /// The next line to send, with its line ending. Once it is taken, its call counts as sent.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        let (call, line) = self.outbox.pop()?;
-        if let Some(call) = call {
+        let (kind, line) = self.outbox.pop()?;
+        if let LineKind::Call(call) = kind {
             self.calls.send(call);
         }
         Some(line)
@@ -290,8 +291,8 @@ impl Connection {
                 }
                 Err(fault) => self.report(Report::new(fault, line)),
             },
-            Envelope::Request { id, method, params } => match self.open_request(id) {
-                Ok(id) => {
+            Envelope::Request { id, method, params } => match self.open_request(id, &method) {
+                Ok(Opened::New(id)) => {
                     let request = Request {
                         id,
                         method: method.into(),
@@ -299,17 +300,19 @@ impl Connection {
                     };
                     self.emit(Event::Request(request), line.len());
                 }
+                Ok(Opened::Again) => self.counts.repeated_requests += 1,
+                Ok(Opened::IdInUse) => self.report(Report::new(Fault::RequestIdInUse, line)),
                 Err(fault) => self.report(Report::new(fault, line)),
             },
         }
     }
 
-    fn open_request(&mut self, id: RawId<'_>) -> Result<RequestId, Fault> {
-        if self.requests.len() >= self.limits.requests_max {
+    fn open_request(&mut self, id: RawId<'_>, method: &str) -> Result<Opened, Fault> {
+        if self.requests.len() + self.outbox.answers() >= self.limits.requests_max {
             self.refuse(id, -32001, "too many open requests: retry later");
             return Err(Fault::TooManyRequests);
         }
-        self.requests.open(id).ok_or(Fault::RepeatedRequest)
+        Ok(self.requests.open(id, method))
     }
 
     /// Fails the call that an unusable line answered.
@@ -334,9 +337,9 @@ impl Connection {
         }
     }
 
-    /// A peer that asks without end and does not read gets no more refusals than there is room for.
+    /// A peer that asks without end and reads nothing would not read this either, so there is an end to it.
     fn refuse(&mut self, id: RawId<'_>, code: i64, message: &str) {
-        if self.outbox.bytes() >= self.limits.queued_bytes_max {
+        if self.outbox.answers() >= 2 * self.limits.requests_max {
             return;
         }
         let error = PeerError {
@@ -353,7 +356,7 @@ impl Connection {
             Ok(result) => line.member("result", result.get()),
             Err(error) => line.error(error),
         };
-        self.outbox.push(line.finish());
+        self.outbox.push_answer(line.finish());
     }
 
     fn admit(&self, line: Line) -> Result<Vec<u8>, Refused> {

@@ -121,7 +121,13 @@ impl<'a> Parts<'a> {
             .map(|method| unquoted(method).ok_or(METHOD_NOT_TEXT))
             .transpose()?;
         let params = self.params;
-        match (method, id, self.result, self.error) {
+        // Older peers send both members and leave the one that does not apply null.
+        let (result, error) = match (self.result, self.error) {
+            (Some(result), Some("null")) => (Some(result), None),
+            (Some("null"), Some(error)) => (None, Some(error)),
+            other => other,
+        };
+        match (method, id, result, error) {
             (Some(method), Some(id), None, None) => Ok(Envelope::Request { id, method, params }),
             (Some(method), None, None, None) => Ok(Envelope::Notification {
                 method,

@@ -1,5 +1,7 @@
 //! What a connection tells its owner.
 
+use std::fmt;
+
 use crate::id::{CallId, RequestId};
 use crate::json::Json;
 use crate::report::{Fault, Report};
@@ -53,6 +55,20 @@ pub enum Progress {
     Queued,
     /// It had been handed to the transport.
     Sent,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered(_) => f.write_str("it was answered"),
+            Self::Failed(error) => write!(f, "{} (code {})", error.message, error.code),
+            Self::TimedOut(_) => f.write_str("its deadline passed"),
+            Self::TooLong => f.write_str("the answer is longer than a line may be"),
+            Self::Unreadable(fault) => write!(f, "the answer cannot be read: {fault}"),
+            Self::Closed(_) => f.write_str("the connection ended first"),
+            Self::Cancelled(_) => f.write_str("it was given up"),
+        }
+    }
 }
 
 impl Outcome {

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use serde::de::DeserializeOwned;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// One JSON value as it was written: forwarded as it is, typed when somebody asks.
@@ -40,11 +39,11 @@ impl Json {
         &self.0
     }
 
-    /// Types the value.
+    /// Types the value; the type may borrow from it.
     ///
     /// # Errors
     /// The value is not of that type.
-    pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+    pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> serde_json::Result<T> {
         serde_json::from_str(&self.0)
     }
 }

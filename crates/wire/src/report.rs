@@ -92,10 +92,10 @@ pub enum Fault {
     /// An answer to a call that was never made.
     #[error("answer to an unknown call")]
     UnknownAnswer,
-    /// A request under the id of one that is still open; it is taken for the same request and not delivered again.
-    #[error("request repeated while open")]
-    RepeatedRequest,
-    /// A request beyond `requests_max`; it was refused with an error.
+    /// A request under the id of another that is still open; no answer to it could be told from the other's.
+    #[error("a request under the id of another")]
+    RequestIdInUse,
+    /// A request beyond `requests_max`; it is refused with an error, as long as the peer reads such answers.
     #[error("too many open requests")]
     TooManyRequests,
 }
@@ -103,7 +103,11 @@ pub enum Fault {
 impl Fault {
     /// Whether an answer with this fault still names its call beyond doubt, so that the call can fail at once.
     pub(crate) fn leaves_id_readable(&self) -> bool {
-        matches!(self, Self::NotUtf8 | Self::TooDeep)
+        match self {
+            Self::NotUtf8 | Self::TooDeep | Self::NotAnEnvelope(_) => true,
+            Self::DuplicateKey(key) => *key != "id",
+            _ => false,
+        }
     }
 }
 
@@ -122,7 +126,9 @@ pub struct Counts {
     pub second_answers: u64,
     /// Answers to calls never made.
     pub unknown_answers: u64,
-    /// Requests repeated or beyond the limit.
+    /// Requests that came again while they were open, and were not delivered again.
+    pub repeated_requests: u64,
+    /// Requests under an id in use, or beyond the limit.
     pub refused_requests: u64,
 }
 
@@ -133,7 +139,7 @@ impl Counts {
             Fault::LateAnswer(_) => &mut self.late_answers,
             Fault::SecondAnswer(_) => &mut self.second_answers,
             Fault::UnknownAnswer => &mut self.unknown_answers,
-            Fault::RepeatedRequest | Fault::TooManyRequests => &mut self.refused_requests,
+            Fault::RequestIdInUse | Fault::TooManyRequests => &mut self.refused_requests,
             Fault::NotUtf8
             | Fault::NotJson { .. }
             | Fault::TooDeep

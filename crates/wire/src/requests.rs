@@ -13,7 +13,22 @@ pub struct NotOpen(pub RequestId);
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     seen: u64,
-    open: BTreeMap<Arc<str>, u64>,
+    open: BTreeMap<Arc<str>, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    serial: u64,
+    method: Box<str>,
+}
+
+/// What a request is to us.
+pub(crate) enum Opened {
+    New(RequestId),
+    /// It is open already: the real worker asks again, under the same id, when its thread is resumed.
+    Again,
+    /// Another request is open under this id.
+    IdInUse,
 }
 
 impl Requests {
@@ -21,22 +36,31 @@ impl Requests {
         self.open.len()
     }
 
-    /// Opens a request; `None` if one with this id is open.
-    pub(crate) fn open(&mut self, id: RawId<'_>) -> Option<RequestId> {
-        if self.open.contains_key(id.as_str()) {
-            return None;
+    pub(crate) fn open(&mut self, id: RawId<'_>, method: &str) -> Opened {
+        match self.open.get(id.as_str()) {
+            Some(open) if *open.method == *method => return Opened::Again,
+            Some(_) => return Opened::IdInUse,
+            None => {}
         }
         self.seen += 1;
+        let open = Open {
+            serial: self.seen,
+            method: method.into(),
+        };
         let id = RequestId {
             serial: self.seen,
             raw: id.as_str().into(),
         };
-        self.open.insert(Arc::clone(&id.raw), id.serial);
-        Some(id)
+        self.open.insert(Arc::clone(&id.raw), open);
+        Opened::New(id)
     }
 
     pub(crate) fn close(&mut self, id: &RequestId) -> Result<(), NotOpen> {
-        if self.open.get(&id.raw) != Some(&id.serial) {
+        if self
+            .open
+            .get(&id.raw)
+            .is_none_or(|open| open.serial != id.serial)
+        {
             return Err(NotOpen(id.clone()));
         }
         self.open.remove(&id.raw);
@@ -45,10 +69,12 @@ impl Requests {
 
     /// Closes all, oldest first.
     pub(crate) fn drain(&mut self) -> Vec<RequestId> {
-        let open = std::mem::take(&mut self.open);
+        let open = std::mem::take(&mut self.open).into_iter();
         let mut ids: Vec<_> = open
-            .into_iter()
-            .map(|(raw, serial)| RequestId { serial, raw })
+            .map(|(raw, open)| RequestId {
+                serial: open.serial,
+                raw,
+            })
             .collect();
         ids.sort_by_key(|id| id.serial);
         ids

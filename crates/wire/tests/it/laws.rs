@@ -4,10 +4,12 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use proptest::collection::vec;
-use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{
+    Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
 use wire::{CallId, Connection, Event, Json, JsonRpcField, Limits, RequestId};
 
-use crate::show;
+use crate::{scale, show};
 
 fn small_limits() -> Limits {
     Limits {
@@ -117,13 +119,21 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 0..40)
 }
 
+fn config() -> ProptestConfig {
+    ProptestConfig::with_cases(256 * scale())
+}
+
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn any_chunking_of_the_same_bytes_gives_the_same_events(
         bytes in peer_bytes(),
         pieces in vec(1..30_usize, 1..8),
     ) {
-        prop_assert_eq!(outcome_of(&bytes, &pieces), outcome_of(&bytes, &[1]));
+        let whole = outcome_of(&bytes, &[bytes.len().max(1)]);
+        prop_assert_eq!(&outcome_of(&bytes, &pieces), &whole);
+        prop_assert_eq!(&outcome_of(&bytes, &[1]), &whole);
     }
 
     #[test]

@@ -182,6 +182,14 @@ fn a_call_is_answered_or_fails() {
         read {"id":3,"result":null}
         call b
         read {"id":4,"error":"just text"}
+        call c
+        read {"id":5,"result":{},"error":null}
+        call d
+        read {"id":6,"result":null,"error":{"code":7,"message":"old style"}}
+        call e
+        read {"id":7,"result":{},"error":{}}
+        call f
+        read {"id":8,"result":{},"result":{}}
         "#,
         &expect![[r#"
             call thread/list {"limit":1}
@@ -200,6 +208,24 @@ fn a_call_is_answered_or_fails() {
                 → {"id":4,"method":"b"}
             read {"id":4,"error":"just text"}
                 call 4 failed 0 "\"just text\""
+            call c
+                → {"id":5,"method":"c"}
+            read {"id":5,"result":{},"error":null}
+                call 5 answered {}
+            call d
+                → {"id":6,"method":"d"}
+            read {"id":6,"result":null,"error":{"code":7,"message":"old style"}}
+                call 6 failed 7 "old style"
+            call e
+                → {"id":7,"method":"e"}
+            read {"id":7,"result":{},"error":{}}
+                call 7 unreadable: not a JSON-RPC message (a result and an error)
+                reported not a JSON-RPC message (a result and an error) (a line of 31 bytes: {"id":7,"result":{},"error":{}})
+            call f
+                → {"id":8,"method":"f"}
+            read {"id":8,"result":{},"result":{}}
+                call 8 unreadable: the key "result" twice
+                reported the key "result" twice (a line of 32 bytes: {"id":8,"result":{},"result":{}})
         "#]],
     );
 }
@@ -306,7 +332,7 @@ fn late_second_and_unknown_answers_are_reported_and_counted() {
             read {"id":3,"result":"a guess"}
                 reported answer to an unknown call (a line of 27 bytes: {"id":3,"result":"a guess"})
             counts
-                Counts { lines: 8, malformed: 0, too_long: 0, late_answers: 1, second_answers: 2, unknown_answers: 4, refused_requests: 0 }
+                Counts { lines: 8, malformed: 0, too_long: 0, late_answers: 1, second_answers: 2, unknown_answers: 4, repeated_requests: 0, refused_requests: 0 }
         "#]],
     );
 }
@@ -383,7 +409,7 @@ fn faulty_lines_are_reported_and_the_connection_goes_on() {
             read {"method":"still here"}
                 told still here –
             counts
-                Counts { lines: 21, malformed: 19, too_long: 0, late_answers: 0, second_answers: 0, unknown_answers: 0, refused_requests: 0 }
+                Counts { lines: 21, malformed: 19, too_long: 0, late_answers: 0, second_answers: 0, unknown_answers: 0, repeated_requests: 0, refused_requests: 0 }
         "#]],
     );
 }
@@ -478,7 +504,7 @@ fn too_long_answers_fail_their_call_as_soon_as_the_id_is_seen() {
             read {"method":"tell"}
                 told tell –
             counts
-                Counts { lines: 5, malformed: 0, too_long: 4, late_answers: 0, second_answers: 0, unknown_answers: 0, refused_requests: 0 }
+                Counts { lines: 5, malformed: 0, too_long: 4, late_answers: 0, second_answers: 0, unknown_answers: 0, repeated_requests: 0, refused_requests: 0 }
         "#]],
     );
 }
@@ -577,6 +603,8 @@ fn a_request_is_answered_exactly_once() {
         call mine
         read {"method":"ask","id":1,"params":{}}
         read {"method":"ask","id":1,"params":{"again":true}}
+        read {"method":"ask something else","id":1}
+        counts
         answer 1 {"a":1}
         answer 1 {"a":2}
         read {"id":1,"result":"mine"}
@@ -591,7 +619,10 @@ fn a_request_is_answered_exactly_once() {
             read {"method":"ask","id":1,"params":{}}
                 asked 1: ask {}
             read {"method":"ask","id":1,"params":{"again":true}}
-                reported request repeated while open (a line of 47 bytes: {"method":"ask","id":1,"params":{"again":true}})
+            read {"method":"ask something else","id":1}
+                reported a request under the id of another (a line of 38 bytes: {"method":"ask something else","id":1})
+            counts
+                Counts { lines: 3, malformed: 0, too_long: 0, late_answers: 0, second_answers: 0, unknown_answers: 0, repeated_requests: 1, refused_requests: 1 }
             answer 1 {"a":1}
                 → {"id":1,"result":{"a":1}}
             answer 1 {"a":2}
@@ -782,7 +813,7 @@ fn one_big_read_stops_at_the_byte_bound() {
             busy
             part {"method":"a"}<LF>{"method":"b"}<LF>{"method":"c"}<LF>
             counts
-                Counts { lines: 2, malformed: 0, too_long: 0, late_answers: 0, second_answers: 0, unknown_answers: 0, refused_requests: 0 }
+                Counts { lines: 2, malformed: 0, too_long: 0, late_answers: 0, second_answers: 0, unknown_answers: 0, repeated_requests: 0, refused_requests: 0 }
             idle
                 told a –
                 told b –

@@ -9,22 +9,23 @@ use std::time::{Duration, Instant};
 
 use wire::{CallId, Connection, Event, Fault, Json, JsonRpcField, Limits, Outcome, RequestId};
 
+use crate::scale;
+
 const STEPS: usize = 400;
 
 #[test]
 fn two_connections_agree_whatever_the_pipe_does() {
-    let seeds = 1000 * scale();
+    let seeds = 1000 * u64::from(scale());
+    let mut answered = 0;
     for seed in 0..seeds {
         let result = std::panic::catch_unwind(|| World::new(seed).run());
-        assert!(
-            result.is_ok(),
-            "seed {seed} failed: run `World::new({seed}).run()`"
-        );
+        answered +=
+            result.unwrap_or_else(|_| panic!("seed {seed} failed: run `World::new({seed}).run()`"));
     }
-}
-
-fn scale() -> u64 {
-    std::env::var("SWITCHBOARD_TEST_SCALE").map_or(1, |scale| scale.parse().unwrap())
+    assert!(
+        answered > 2 * seeds,
+        "only {answered} calls were answered in {seeds} lives"
+    );
 }
 
 struct World {
@@ -41,6 +42,7 @@ struct Side {
     connection: Connection,
     calls: HashMap<CallId, u64>,
     settled: u64,
+    answered: u64,
     open_requests: Vec<(RequestId, u64)>,
     unread: Vec<u8>,
     told: u64,
@@ -66,7 +68,8 @@ impl World {
         }
     }
 
-    fn run(mut self) {
+    /// Lives to the end, and says how many calls were answered.
+    fn run(mut self) -> u64 {
         for _ in 0..STEPS {
             self.step();
         }
@@ -80,6 +83,15 @@ impl World {
                 "calls that never settled"
             );
         }
+        let [one, other] = &self.sides;
+        if !one.is_closed && !other.is_closed {
+            assert_eq!(
+                (one.heard, other.heard),
+                (other.told, one.told),
+                "notifications were lost"
+            );
+        }
+        one.answered + other.answered
     }
 
     fn step(&mut self) {
@@ -172,6 +184,7 @@ impl Side {
             connection: Connection::new(limits, field),
             calls: HashMap::new(),
             settled: 0,
+            answered: 0,
             open_requests: Vec::new(),
             unread: Vec::new(),
             told: 0,
@@ -256,6 +269,7 @@ impl Side {
                 self.settled += 1;
                 let asked = self.calls[&call];
                 if let Outcome::Answered(result) = outcome {
+                    self.answered += 1;
                     assert_eq!(result.get(), asked.to_string(), "another call's answer");
                 }
             }

@@ -1,4 +1,5 @@
-//! Every recording of the real worker replays through a connection without a report.
+//! Every recording of the real worker replays through a connection without a report. Recordings are redacted and
+//! written anew, so it is the messages that are replayed, not the bytes; and answers get the ids of our own calls.
 
 use std::collections::HashMap;
 use std::fs;
