@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use wire::Json;
 
+use crate::requests::RequestKind;
+
 /// One thing that happened in a turn.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -166,18 +168,24 @@ pub enum TurnEvent {
     },
 }
 
+/// An event and the turn that it belongs to.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The thread.
+    pub thread: Box<str>,
+    /// The turn; some warnings name only the thread.
+    pub turn: Option<Box<str>>,
+    /// What happened.
+    pub event: TurnEvent,
+}
+
 impl TurnEvent {
     /// The end of a turn whose worker is gone.
     #[must_use]
     pub fn lost(reason: &str) -> Self {
         Self::TurnEnded {
             status: TurnStatus::Lost,
-            error: Some(TurnError {
-                message: reason.into(),
-                kind: None,
-                http_status: None,
-                details: None,
-            }),
+            error: Some(TurnError { message: reason.into(), kind: None, http_status: None, details: None }),
         }
     }
 }
@@ -248,32 +256,6 @@ pub enum TurnStatus {
     Failed,
     /// The worker or the link to it ended first.
     Lost,
-}
-
-/// What a worker can ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RequestKind {
-    /// May this command run?
-    Command,
-    /// May these files change?
-    FileChange,
-    /// May the sandbox be wider?
-    Permissions,
-    /// A question to the person.
-    UserInput,
-    /// A tool server's question to the person.
-    Elicitation,
-    /// A call of the caller's own tool.
-    ToolCall,
-    /// Fresh tokens of the account.
-    AuthTokens,
-    /// A proof of the client's identity.
-    Attestation,
-    /// What time is it?
-    CurrentTime,
-    /// Something newer than we are.
-    Unknown,
 }
 
 /// camelCase, as upstream writes names, to snake_case, as we do.

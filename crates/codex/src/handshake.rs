@@ -57,13 +57,7 @@ impl Handshake {
         params["protocol_version"] = json!("v2");
         params["capabilities"] = initialize.capabilities.clone();
         let fallback = None;
-        (
-            Self {
-                initialize,
-                fallback,
-            },
-            params,
-        )
+        (Self { initialize, fallback }, params)
     }
 
     /// What follows from the outcome of the last `initialize`.
@@ -102,11 +96,7 @@ impl Greeting {
             .and_then(|(_, rest)| rest.split([' ', '(']).next())
             .filter(|version| version.starts_with(|first: char| first.is_ascii_digit()))
             .map(Box::from);
-        Self {
-            version,
-            user_agent,
-            fallback,
-        }
+        Self { version, user_agent, fallback }
     }
 }
 
@@ -131,11 +121,7 @@ mod tests {
     }
 
     fn failed(code: i64, message: &str) -> Outcome {
-        Outcome::Failed(PeerError {
-            code,
-            message: message.into(),
-            data: None,
-        })
+        Outcome::Failed(PeerError { code, message: message.into(), data: None })
     }
 
     fn answered(result: &str) -> Outcome {
@@ -150,24 +136,15 @@ mod tests {
 
     #[test]
     fn rejected_parameters_are_retried_once_with_the_client_alone() {
-        for (code, message) in [
-            (-32602, "no"),
-            (-32600, "Invalid request: unknown field `protocolVersion`"),
-            (1, "Schema violation"),
-        ] {
+        for (code, message) in
+            [(-32602, "no"), (-32600, "Invalid request: unknown field `protocolVersion`"), (1, "Schema violation")]
+        {
             let (mut handshake, _) = start();
             let Next::Retry(params) = handshake.handle(failed(code, message)) else {
                 panic!("{message} was not retried");
             };
-            assert_eq!(
-                params.as_object().map(serde_json::Map::len),
-                Some(2),
-                "{params}"
-            );
-            assert!(matches!(
-                handshake.handle(failed(code, message)),
-                Next::Failed(_)
-            ));
+            assert_eq!(params.as_object().map(serde_json::Map::len), Some(2), "{params}");
+            assert!(matches!(handshake.handle(failed(code, message)), Next::Failed(_)));
         }
     }
 
@@ -184,10 +161,7 @@ mod tests {
     #[test]
     fn another_failure_is_final() {
         let (mut handshake, _) = start();
-        assert!(matches!(
-            handshake.handle(failed(-32600, "Already initialized")),
-            Next::Failed(_)
-        ));
+        assert!(matches!(handshake.handle(failed(-32600, "Already initialized")), Next::Failed(_)));
     }
 
     #[test]
@@ -196,14 +170,8 @@ mod tests {
             let result = json!({"userAgent": agent}).to_string();
             Greeting::read(&Json::new(&result).expect("JSON"), None).version
         };
-        assert_eq!(
-            version("me/1.23.4 (Debian 12; x86_64) x (me; 1)").as_deref(),
-            Some("1.23.4")
-        );
-        assert_eq!(
-            version("codex_cli_rs/1.77.0-alpha.2 (…)").as_deref(),
-            Some("1.77.0-alpha.2")
-        );
+        assert_eq!(version("me/1.23.4 (Debian 12; x86_64) x (me; 1)").as_deref(), Some("1.23.4"));
+        assert_eq!(version("codex_cli_rs/1.77.0-alpha.2 (…)").as_deref(), Some("1.77.0-alpha.2"));
         assert_eq!(version("nobody").as_deref(), None);
         assert_eq!(version("a/b").as_deref(), None);
     }

@@ -2,6 +2,7 @@
 //!
 //! Handshake, translation and the answers to a worker's requests are pure; [`link`] alone does IO.
 
+mod backlog;
 pub mod client;
 pub mod event;
 pub mod handshake;

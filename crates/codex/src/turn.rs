@@ -1,7 +1,6 @@
 //! One turn among all that a connection tells: picks its events, and ends exactly once.
 
-use crate::event::TurnEvent;
-use crate::v2::Placed;
+use crate::event::{Placed, TurnEvent};
 
 /// A turn that was started and whose end has not been seen.
 #[derive(Debug)]
@@ -16,11 +15,7 @@ impl Turn {
     /// earlier turn, such as the token usage that is told again after `thread/resume`.
     #[must_use]
     pub fn new(thread: &str, id: &str) -> Self {
-        Self {
-            thread: thread.into(),
-            id: id.into(),
-            is_over: false,
-        }
+        Self { thread: thread.into(), id: id.into(), is_over: false }
     }
 
     /// Whether its end has been told.
@@ -31,8 +26,7 @@ impl Turn {
 
     /// The event, if it belongs to this turn or to its thread as a whole.
     pub fn take(&mut self, placed: Placed) -> Option<TurnEvent> {
-        let is_mine =
-            placed.thread == self.thread && placed.turn.is_none_or(|turn| turn == self.id);
+        let is_mine = placed.thread == self.thread && placed.turn.is_none_or(|turn| turn == self.id);
         if self.is_over || !is_mine {
             return None;
         }

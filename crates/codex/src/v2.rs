@@ -1,300 +1,164 @@
 //! The v2 dialect: a worker's notification or request to the event of a turn.
 //!
 //! What is not understood, because the method is newer than we are or its shape has changed, becomes
-//! [`TurnEvent::Raw`]: a stream never fails for a surprise.
+//! [`TurnEvent::Raw`]: a stream never fails for a surprise. A field that no event needs cannot harm one, whatever it
+//! holds; and a turn that is said to be over is over, however little else is said.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use wire::Json;
 
-use crate::event::{
-    Item, PlanStep, RequestKind, TurnError, TurnEvent, TurnStatus, Usage, to_snake_case,
-};
-
-/// An event and the turn that it belongs to.
-#[derive(Clone, Debug)]
-pub struct Placed {
-    /// The thread.
-    pub thread: Box<str>,
-    /// The turn; some warnings name only the thread.
-    pub turn: Option<Box<str>>,
-    /// What happened.
-    pub event: TurnEvent,
-}
+use crate::event::{Item, Placed, TurnError, TurnEvent, TurnStatus, Usage, to_snake_case};
+use crate::requests::RequestKind;
 
 /// The event of a notification; `None` if it belongs to no thread, or says nothing about a turn.
 #[must_use]
 pub fn notification(method: &str, params: &Json) -> Option<Placed> {
-    let scope: Scope = params.parse().ok()?;
-    let thread = scope.thread_id?;
-    let turn = scope.turn_id.or(scope.turn.map(|turn| turn.id));
-    let known = serde_json::from_str(params.get()).ok();
-    let event = match known.and_then(|params| known_event(method, params)) {
+    let fields: Fields<'_> = params.parse().ok()?;
+    let thread = fields.text("threadId")?;
+    let turn = fields.text("turnId").or_else(|| fields.turn()?.text("id"));
+    let event = turn_event(method, &fields).or_else(|| item_event(method, &fields));
+    let event = match event {
         Some(event) => event,
-        None if turn.is_some() => TurnEvent::Raw {
-            method: method.into(),
-            params: params.clone(),
-        },
+        None if turn.is_some() => TurnEvent::Raw { method: method.into(), params: params.clone() },
         None => return None,
     };
-    Some(Placed {
-        thread,
-        turn,
-        event,
-    })
+    Some(Placed { thread, turn, event })
 }
 
 /// The event of a request that belongs to a turn.
 #[must_use]
 pub fn request(id: &str, method: &str, params: &Json) -> Option<Placed> {
-    let known = serde_json::from_str::<Params<'_>>(params.get()).ok()?;
-    let (thread, turn) = (known.thread_id.clone()?, known.turn_id.clone());
+    let fields: Fields<'_> = params.parse().ok()?;
+    let (thread, turn) = (fields.text("threadId")?, fields.text("turnId"));
     let request = Box::from(id);
     let event = match RequestKind::of(method) {
         RequestKind::ToolCall => TurnEvent::ToolWanted {
             request,
-            call: known.call_id?,
-            namespace: known.namespace,
-            tool: known.tool?,
-            arguments: json(known.arguments?)?,
+            call: fields.text("callId")?,
+            namespace: fields.text("namespace"),
+            tool: fields.text("tool")?,
+            arguments: fields.json("arguments")?,
         },
-        kind => TurnEvent::ApprovalWanted {
-            request,
-            kind,
-            item: known.item_id,
-            params: params.clone(),
-        },
+        kind => TurnEvent::ApprovalWanted { request, kind, item: fields.text("itemId"), params: params.clone() },
     };
-    Some(Placed {
-        thread,
-        turn,
-        event,
-    })
+    Some(Placed { thread, turn, event })
 }
 
-impl RequestKind {
-    /// What a request with this method asks, in either dialect.
-    #[must_use]
-    pub fn of(method: &str) -> Self {
-        match method {
-            "item/commandExecution/requestApproval" | "execCommandApproval" => Self::Command,
-            "item/fileChange/requestApproval" | "applyPatchApproval" => Self::FileChange,
-            "item/permissions/requestApproval" => Self::Permissions,
-            "item/tool/requestUserInput" => Self::UserInput,
-            "mcpServer/elicitation/request" => Self::Elicitation,
-            "item/tool/call" => Self::ToolCall,
-            "account/chatgptAuthTokens/refresh" => Self::AuthTokens,
-            "attestation/generate" => Self::Attestation,
-            "currentTime/read" => Self::CurrentTime,
-            _ => Self::Unknown,
-        }
-    }
-}
-
-fn known_event(method: &str, params: Params<'_>) -> Option<TurnEvent> {
+/// What is told of a turn as a whole.
+fn turn_event(method: &str, fields: &Fields<'_>) -> Option<TurnEvent> {
     let event = match method {
-        "turn/started" => TurnEvent::TurnStarted {
-            thread: params.thread_id?,
-            turn: params.turn?.id,
-        },
-        "turn/completed" => {
-            let turn = params.turn?;
-            TurnEvent::TurnEnded {
-                status: turn.ended()?,
-                error: turn.error.map(TurnError::from),
-            }
-        }
-        "item/agentMessage/delta" => TurnEvent::Text {
-            item: params.item_id?,
-            text: params.delta?,
-        },
-        "item/reasoning/textDelta" => TurnEvent::Reasoning {
-            item: params.item_id?,
-            index: params.content_index?,
-            text: params.delta?,
-        },
-        "item/reasoning/summaryTextDelta" => TurnEvent::ReasoningSummary {
-            item: params.item_id?,
-            index: params.summary_index?,
-            text: params.delta?,
-        },
-        "item/reasoning/summaryPartAdded" => TurnEvent::ReasoningPart {
-            item: params.item_id?,
-            index: params.summary_index?,
-        },
-        "turn/plan/updated" => TurnEvent::Plan {
-            explanation: params.explanation,
-            steps: params.plan?,
-        },
-        "turn/diff/updated" => TurnEvent::Diff { diff: params.diff? },
-        "item/started" => TurnEvent::ItemStarted {
-            item: item(params.item?)?,
-        },
-        "item/completed" => TurnEvent::ItemCompleted {
-            item: item(params.item?)?,
-        },
-        "item/commandExecution/outputDelta" => TurnEvent::CommandOutput {
-            item: params.item_id?,
-            text: params.delta?,
-        },
-        "item/commandExecution/terminalInteraction" => TurnEvent::TerminalInteraction {
-            item: params.item_id?,
-            process: params.process_id?,
-            input: params.stdin?,
-        },
-        "item/fileChange/outputDelta" => TurnEvent::FileChangeOutput {
-            item: params.item_id?,
-            text: params.delta?,
-        },
-        "item/mcpToolCall/progress" => TurnEvent::ToolProgress {
-            item: params.item_id?,
-            message: params.message?,
-        },
+        "turn/started" => TurnEvent::TurnStarted { thread: fields.text("threadId")?, turn: fields.turn()?.text("id")? },
+        "turn/completed" => ended(&fields.turn()?),
+        "turn/plan/updated" => TurnEvent::Plan { explanation: fields.text("explanation"), steps: fields.get("plan")? },
+        "turn/diff/updated" => TurnEvent::Diff { diff: fields.text("diff")? },
         "thread/compacted" => TurnEvent::Compacted,
         "thread/tokenUsage/updated" => {
-            let usage = params.token_usage?;
+            let usage: Fields<'_> = fields.get("tokenUsage")?;
             TurnEvent::TokenUsage {
-                last: usage.last,
-                total: usage.total,
-                context_window: usage.model_context_window,
+                last: usage.get::<Usage>("last")?,
+                total: usage.get("total")?,
+                context_window: usage.get("modelContextWindow"),
             }
         }
-        "warning" => TurnEvent::Warning {
-            message: params.message?,
-        },
-        "error" => TurnEvent::Error {
-            error: params.error?.into(),
-            will_retry: params.will_retry?,
-        },
-        "serverRequest/resolved" => TurnEvent::ApprovalResolved {
-            request: params.request_id?.get().into(),
-        },
+        "warning" => TurnEvent::Warning { message: fields.text("message")? },
+        "error" => TurnEvent::Error { error: error(&fields.get("error")?), will_retry: fields.get("willRetry")? },
+        "serverRequest/resolved" => TurnEvent::ApprovalResolved { request: fields.json("requestId")?.get().into() },
         _ => return None,
     };
     Some(event)
 }
 
-/// Where a message belongs, whatever else it says.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Scope {
-    thread_id: Option<Box<str>>,
-    turn_id: Option<Box<str>>,
-    turn: Option<TurnId>,
-}
-
-#[derive(Deserialize)]
-struct TurnId {
-    id: Box<str>,
-}
-
-/// Every parameter that some known notification has. One that is missing or of another type makes the event raw.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Params<'a> {
-    thread_id: Option<Box<str>>,
-    turn_id: Option<Box<str>>,
-    item_id: Option<Box<str>>,
-    delta: Option<Box<str>>,
-    content_index: Option<u32>,
-    summary_index: Option<u32>,
-    explanation: Option<Box<str>>,
-    plan: Option<Vec<PlanStep>>,
-    diff: Option<Box<str>>,
-    process_id: Option<Box<str>>,
-    stdin: Option<Box<str>>,
-    message: Option<Box<str>>,
-    token_usage: Option<TokenUsage>,
-    error: Option<ErrorParams>,
-    will_retry: Option<bool>,
-    call_id: Option<Box<str>>,
-    namespace: Option<Box<str>>,
-    tool: Option<Box<str>>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
-    request_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    item: Option<&'a RawValue>,
-    turn: Option<TurnParams>,
-}
-
-#[derive(Deserialize)]
-struct TurnParams {
-    id: Box<str>,
-    status: Option<Box<str>>,
-    error: Option<ErrorParams>,
-}
-
-impl TurnParams {
-    fn ended(&self) -> Option<TurnStatus> {
-        match self.status.as_deref()? {
-            "completed" => Some(TurnStatus::Completed),
-            "interrupted" => Some(TurnStatus::Interrupted),
-            "inProgress" => None,
-            // `failed`, and any way to end that is newer than we are.
-            _ => Some(TurnStatus::Failed),
+/// What is told of one item.
+fn item_event(method: &str, fields: &Fields<'_>) -> Option<TurnEvent> {
+    let item = || fields.text("itemId");
+    let text = || fields.text("delta");
+    let event = match method {
+        "item/started" => TurnEvent::ItemStarted { item: whole_item(fields)? },
+        "item/completed" => TurnEvent::ItemCompleted { item: whole_item(fields)? },
+        "item/agentMessage/delta" => TurnEvent::Text { item: item()?, text: text()? },
+        "item/reasoning/textDelta" => {
+            TurnEvent::Reasoning { item: item()?, index: fields.get("contentIndex")?, text: text()? }
         }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TokenUsage {
-    last: Usage,
-    total: Usage,
-    model_context_window: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ErrorParams {
-    message: Box<str>,
-    codex_error_info: Option<serde_json::Value>,
-    additional_details: Option<Box<str>>,
-}
-
-impl From<ErrorParams> for TurnError {
-    /// The class is a word, or an object whose one key is the word and whose value may hold a status.
-    fn from(params: ErrorParams) -> Self {
-        let class = params.codex_error_info;
-        let (kind, detail) = match &class {
-            Some(serde_json::Value::String(kind)) => (Some(kind), None),
-            Some(serde_json::Value::Object(object)) => object.iter().next().unzip(),
-            _ => (None, None),
-        };
-        let http_status = detail
-            .and_then(|detail| detail.get("httpStatusCode")?.as_u64())
-            .and_then(|status| status.try_into().ok());
-        Self {
-            message: params.message,
-            kind: kind.map(|kind| to_snake_case(kind)),
-            http_status,
-            details: params.additional_details,
+        "item/reasoning/summaryTextDelta" => {
+            TurnEvent::ReasoningSummary { item: item()?, index: fields.get("summaryIndex")?, text: text()? }
         }
+        "item/reasoning/summaryPartAdded" => {
+            TurnEvent::ReasoningPart { item: item()?, index: fields.get("summaryIndex")? }
+        }
+        "item/commandExecution/outputDelta" => TurnEvent::CommandOutput { item: item()?, text: text()? },
+        "item/commandExecution/terminalInteraction" => TurnEvent::TerminalInteraction {
+            item: item()?,
+            process: fields.text("processId")?,
+            input: fields.text("stdin")?,
+        },
+        "item/fileChange/outputDelta" => TurnEvent::FileChangeOutput { item: item()?, text: text()? },
+        "item/mcpToolCall/progress" => TurnEvent::ToolProgress { item: item()?, message: fields.text("message")? },
+        _ => return None,
+    };
+    Some(event)
+}
+
+fn ended(turn: &Fields<'_>) -> TurnEvent {
+    let status = match turn.text("status").as_deref() {
+        Some("completed") => TurnStatus::Completed,
+        Some("interrupted") => TurnStatus::Interrupted,
+        // `failed`, and any way to end that is newer than we are.
+        _ => TurnStatus::Failed,
+    };
+    let error = turn.get::<Value>("error").filter(|error| !error.is_null());
+    TurnEvent::TurnEnded { status, error: error.as_ref().map(self::error) }
+}
+
+/// The class of an error is a word, or an object whose one key is the word and whose value may hold a status.
+fn error(error: &Value) -> TurnError {
+    let class = &error["codexErrorInfo"];
+    let (kind, detail) = match class {
+        Value::String(kind) => (Some(kind), None),
+        Value::Object(object) => object.iter().next().unzip(),
+        _ => (None, None),
+    };
+    let status = detail.and_then(|detail| detail["httpStatusCode"].as_u64());
+    TurnError {
+        message: error["message"].as_str().map_or_else(|| error.to_string().into(), Box::from),
+        kind: kind.map(|kind| to_snake_case(kind)),
+        http_status: status.and_then(|status| status.try_into().ok()),
+        details: error["additionalDetails"].as_str().map(Box::from),
     }
 }
 
-fn item(raw: &RawValue) -> Option<Item> {
-    #[derive(Deserialize)]
-    struct Known {
-        id: Box<str>,
-        r#type: Box<str>,
-        status: Option<serde_json::Value>,
-    }
-    let known: Known = serde_json::from_str(raw.get()).ok()?;
+fn whole_item(fields: &Fields<'_>) -> Option<Item> {
+    let item: Fields<'_> = fields.get("item")?;
     Some(Item {
-        id: known.id,
-        kind: to_snake_case(&known.r#type),
-        status: known
-            .status
-            .as_ref()
-            .and_then(|status| status.as_str())
-            .map(to_snake_case),
-        raw: json(raw)?,
+        id: item.text("id")?,
+        kind: to_snake_case(&item.text("type")?),
+        status: item.text("status").as_deref().map(to_snake_case),
+        raw: fields.json("item")?,
     })
 }
 
-fn json(raw: &RawValue) -> Option<Json> {
-    Json::new(raw.get()).ok()
+/// An object whose fields are typed one by one: a field that nobody asks for cannot be wrong.
+#[derive(Deserialize)]
+struct Fields<'a>(#[serde(borrow)] BTreeMap<Cow<'a, str>, &'a RawValue>);
+
+impl<'a> Fields<'a> {
+    fn get<T: Deserialize<'a>>(&self, name: &str) -> Option<T> {
+        serde_json::from_str(self.0.get(name)?.get()).ok()
+    }
+
+    fn text(&self, name: &str) -> Option<Box<str>> {
+        self.get(name)
+    }
+
+    fn json(&self, name: &str) -> Option<Json> {
+        Json::new(self.0.get(name)?.get()).ok()
+    }
+
+    fn turn(&self) -> Option<Self> {
+        self.get("turn")
+    }
 }

@@ -4,22 +4,22 @@ mod screen;
 
 use std::future::pending;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use codex::event::{TurnEvent, TurnStatus};
 use codex::handshake::Initialize;
 use codex::turn::Turn;
-use codex::{Client, ThreadOptions, requests, v2};
+use codex::{CallError, Client, ThreadOptions, requests, v2};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 use wire::{Event, Request};
 
 use crate::worker::Worker;
-use screen::Screen;
+use screen::{Form, Screen};
 
 /// How long an interrupted turn may take to end before its worker is stopped.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub(crate) struct Ask {
     #[arg(long)]
     json: bool,
     /// The worker: "demo" (built in), "codex" (found on PATH), or the path of a codex binary
-    #[arg(long, default_value = "demo", value_parser = |name: &str| Ok::<_, String>(Worker::from(name)))]
+    #[arg(long, default_value = "demo")]
     worker: Worker,
     /// Go on with this thread
     #[arg(long, value_name = "ID")]
@@ -52,11 +52,9 @@ pub(crate) struct Ask {
 }
 
 /// Runs the command.
-pub(crate) fn run(ask: Ask) -> ExitCode {
-    let mut screen = Screen::new(ask.json);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+pub(crate) fn run(ask: &Ask) -> ExitCode {
+    let mut screen = Screen::new(if ask.json { Form::Json } else { Form::of_stdout() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(play(ask, &mut screen)),
         Err(error) => Err(error).context("cannot start the runtime"),
@@ -72,15 +70,10 @@ pub(crate) fn run(ask: Ask) -> ExitCode {
     }
 }
 
-async fn play(ask: Ask, screen: &mut Screen) -> Result<TurnStatus> {
+async fn play(ask: &Ask, screen: &mut Screen) -> Result<TurnStatus> {
     let mut signals = Signals::new()?;
-    let cwd = ask.cd.canonicalize().with_context(|| {
-        format!(
-            "cannot work in {}: choose a directory with --cd",
-            ask.cd.display()
-        )
-    })?;
-    let launch = ask.worker.launch(&cwd, &ask.env)?;
+    let cwd = directory(&ask.cd)?;
+    let launch = ask.worker.launch(Path::new(&cwd), &ask.env)?;
     let initialize = Initialize {
         client_name: env!("CARGO_PKG_NAME").into(),
         client_version: env!("CARGO_PKG_VERSION").into(),
@@ -91,35 +84,52 @@ async fn play(ask: Ask, screen: &mut Screen) -> Result<TurnStatus> {
         () = signals.next() => return screen.end(TurnStatus::Interrupted),
         client = Client::start(&launch, initialize) => client.context("cannot start the worker")?,
     };
-    let options = ThreadOptions {
-        cwd,
-        model: ask.model,
+    if let Some(cause) = &client.greeting().fallback {
+        screen.note(&format!("the worker rejected v2 parameters ({}); it speaks an older dialect", cause.message));
+    }
+    let options = ThreadOptions { cwd, model: ask.model.clone() };
+    let mut exchange = Exchange { client, signals, screen };
+    let ended = exchange.run(&options, ask.thread.as_deref(), &ask.prompt).await;
+    let Exchange { client, mut signals, screen } = exchange;
+    let deafness = client.deafness().map(|cause| cause + ". ").unwrap_or_default();
+    let exit = tokio::select! {
+        biased;
+        // Whoever does not want to wait for the ladder has the worker killed: that is what dropping it does.
+        () = signals.next() => "the worker was killed".to_owned(),
+        exit = client.stop() => deafness + &exit.to_string(),
     };
-    let mut conversation = Conversation {
-        client,
-        signals,
-        screen,
-    };
-    let ended = conversation
-        .run(&options, ask.thread.as_deref(), &ask.prompt)
-        .await;
-    let Conversation { client, screen, .. } = conversation;
-    let exit = client.stop().await;
-    match ended? {
-        Ended::ByWorker(status) => Ok(status),
-        Ended::WorkerGone => {
-            screen.show(&TurnEvent::lost(&exit.to_string()))?;
+    match ended {
+        Ok(Ended::ByWorker(status)) => Ok(status),
+        Ok(Ended::WorkerGone) => {
+            screen.show(&TurnEvent::lost(&exit))?;
             Ok(TurnStatus::Lost)
         }
-        Ended::Impatiently => {
-            let reason = "interrupted; the worker did not end the turn and was stopped";
-            screen.show(&TurnEvent::lost(reason))?;
+        Ok(Ended::BeforeTurn) => screen.end(TurnStatus::Interrupted),
+        Ok(Ended::Impatiently) => {
+            screen.show(&TurnEvent::lost("interrupted; the worker did not end the turn and was stopped"))?;
             Ok(TurnStatus::Interrupted)
         }
+        Err(error) if is_unanswered(&error) => Err(error.context(exit)),
+        Err(error) => Err(error),
     }
 }
 
-struct Conversation<'a> {
+/// The directory as the worker is told it: absolute, and UTF-8 because it travels in JSON.
+fn directory(cd: &Path) -> Result<String> {
+    let absolute =
+        cd.canonicalize().with_context(|| format!("cannot work in {}: choose a directory with --cd", cd.display()))?;
+    match absolute.into_os_string().into_string() {
+        Ok(cwd) => Ok(cwd),
+        Err(cwd) => bail!("cannot work in {}: the name is not UTF-8", cwd.display()),
+    }
+}
+
+fn is_unanswered(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(CallError::Unanswered { .. } | CallError::Refused(_)))
+}
+
+/// One turn, from its start to its end.
+struct Exchange<'a> {
     client: Client,
     signals: Signals,
     screen: &'a mut Screen,
@@ -129,28 +139,25 @@ struct Conversation<'a> {
 enum Ended {
     ByWorker(TurnStatus),
     WorkerGone,
+    /// Interrupted before there was a turn.
+    BeforeTurn,
     /// By a second signal, or because the grace was over.
     Impatiently,
 }
 
-impl Conversation<'_> {
-    async fn run(
-        &mut self,
-        options: &ThreadOptions,
-        thread: Option<&str>,
-        prompt: &str,
-    ) -> Result<Ended> {
+impl Exchange<'_> {
+    async fn run(&mut self, options: &ThreadOptions, thread: Option<&str>, prompt: &str) -> Result<Ended> {
         let start = async {
             let thread = match thread {
                 Some(thread) => self.client.resume_thread(thread, options).await?,
                 None => self.client.start_thread(options).await?,
             };
             let turn = self.client.start_turn(&thread, prompt).await?;
-            anyhow::Ok((thread, turn))
+            Ok::<_, CallError>((thread, turn))
         };
         let (thread, turn) = tokio::select! {
             biased;
-            () = self.signals.next() => return Ok(Ended::Impatiently),
+            () = self.signals.next() => return Ok(Ended::BeforeTurn),
             started = start => started?,
         };
         self.follow(&thread, &turn).await
@@ -166,7 +173,7 @@ impl Conversation<'_> {
                     if grace_ends.is_some() {
                         return Ok(Ended::Impatiently);
                     }
-                    self.screen.note("interrupting; once more stops the worker")?;
+                    self.screen.note("interrupting; once more stops the worker");
                     grace_ends = Some(Instant::now() + INTERRUPT_GRACE);
                     self.client.interrupt(thread, turn)?;
                     continue;
@@ -186,17 +193,12 @@ impl Conversation<'_> {
     /// Shows an event; the turn's status if this was its end.
     fn handle(&mut self, event: Event, turn: &mut Turn) -> Result<Option<TurnStatus>> {
         let placed = match &event {
-            Event::Notification(told) => told
-                .params
-                .as_ref()
-                .and_then(|params| v2::notification(&told.method, params)),
-            Event::Request(asked) => asked
-                .params
-                .as_ref()
-                .and_then(|params| v2::request(asked.id.as_raw(), &asked.method, params)),
+            Event::Notification(told) => told.params.as_ref().and_then(|params| v2::notification(&told.method, params)),
+            Event::Request(asked) => {
+                asked.params.as_ref().and_then(|params| v2::request(asked.id.as_raw(), &asked.method, params))
+            }
             Event::Reported(report) => {
-                self.screen
-                    .note(&format!("passed over a line of the worker: {report}"))?;
+                self.screen.note(&format!("passed over a line of the worker: {report}"));
                 None
             }
             Event::Settled { .. } | Event::Closed { .. } => None,
@@ -216,8 +218,7 @@ impl Conversation<'_> {
 
     fn decline(&mut self, request: &Request) -> Result<()> {
         let reason = "nobody can decide this here: `switchboard ask` only asks";
-        self.screen
-            .note(&format!("declined {}: {reason}", request.method))?;
+        self.screen.note(&format!("declined {}: {reason}", request.method));
         let answer = requests::declined(&request.method, reason);
         self.client.answer(&request.id, answer.as_ref())?;
         Ok(())
@@ -239,10 +240,7 @@ struct Signals {
 
 impl Signals {
     fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
     async fn next(&mut self) {

@@ -1,9 +1,6 @@
 //! The switchboard binary: the table of its commands.
 
-#![expect(
-    clippy::print_stderr,
-    reason = "a command line tells its user what went wrong"
-)]
+#![expect(clippy::print_stderr, reason = "a command line tells its user what went wrong")]
 
 mod ask;
 mod worker;
@@ -24,7 +21,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match Command::parse() {
-        Command::Ask(ask) => ask::run(ask),
+        Command::Ask(ask) => ask::run(&ask),
         Command::DemoWorker(options) => demo::run(&options).unwrap_or_else(|error| {
             eprintln!("demo-worker: {error}");
             ExitCode::FAILURE

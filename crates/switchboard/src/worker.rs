@@ -1,7 +1,7 @@
 //! Which worker to start, and what it may see of our environment.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::{env, fs, io};
 
 use anyhow::{Context, Result};
@@ -31,51 +31,44 @@ impl From<&str> for Worker {
 impl Worker {
     /// How to start it in `cwd`, with the named variables of ours.
     pub(crate) fn launch(&self, cwd: &Path, variables: &[String]) -> Result<Launch> {
-        let mut launch = Launch {
-            program: OsString::new(),
-            args: Vec::new(),
-            cwd: cwd.into(),
-            env: Vec::new(),
-            owner: Owner::generate(),
-        };
-        match self {
+        let mut env = Vec::new();
+        for name in variables {
+            let value =
+                env::var_os(name).with_context(|| format!("--env {name}: there is no such variable to pass on"))?;
+            env.push((name.into(), value));
+        }
+        let (program, args) = match self {
             Self::Demo => {
-                launch.program = env::current_exe()
-                    .context("cannot find this binary")?
-                    .into();
-                launch.args = vec!["demo-worker".into()];
-                launch.env = vec![("CODEX_HOME".into(), demo_home()?.into())];
+                env.push(("CODEX_HOME".into(), demo_home()?.into()));
+                (env::current_exe().context("cannot find this binary")?, "demo-worker")
             }
             Self::Codex(program) => {
-                launch.program = program.into();
-                launch.args = vec!["app-server".into()];
-                let names = KEPT
-                    .iter()
-                    .copied()
-                    .chain(variables.iter().map(String::as_str));
-                launch.env = names
-                    .filter_map(|name| Some((name.into(), env::var_os(name)?)))
-                    .collect();
+                env.extend(KEPT.iter().filter_map(|name| Some((name.into(), env::var_os(name)?))));
+                (located(program)?, "app-server")
             }
-        }
-        Ok(launch)
+        };
+        let args = vec![OsString::from(args)];
+        Ok(Launch { program: program.into(), args, cwd: cwd.into(), env, owner: Owner::generate() })
     }
+}
+
+/// A path is meant from where the user stands, not from where the worker will; a bare name is left for PATH.
+fn located(program: &Path) -> Result<PathBuf> {
+    if program.components().count() == 1 && !program.is_absolute() {
+        return Ok(program.into());
+    }
+    path::absolute(program).with_context(|| format!("cannot find {}", program.display()))
 }
 
 /// A home of its own: the demo worker must never write into a real codex's home.
 fn demo_home() -> Result<PathBuf> {
     let home = state_dir()?.join("demo");
-    fs::create_dir_all(&home)
-        .with_context(|| format!("cannot make {} for the demo worker", home.display()))?;
+    fs::create_dir_all(&home).with_context(|| format!("cannot make {} for the demo worker", home.display()))?;
     Ok(home)
 }
 
 fn state_dir() -> Result<PathBuf> {
-    let set = |name| {
-        env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("SWITCHBOARD_STATE_DIR")
         .or_else(|| Some(set("XDG_STATE_HOME")?.join("switchboard")))
         .or_else(|| Some(set("HOME")?.join(".local/state/switchboard")))

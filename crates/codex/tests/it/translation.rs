@@ -5,9 +5,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use codex::event::TurnEvent;
+use codex::event::{Placed, TurnEvent};
 use codex::turn::Turn;
-use codex::v2::{self, Placed};
+use codex::v2;
 use expect_test::{Expect, expect};
 use serde_json::Value;
 use wire::Json;
@@ -16,16 +16,17 @@ fn transcripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../transcripts")
 }
 
+fn recordings() -> Vec<PathBuf> {
+    let entries = fs::read_dir(transcripts()).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")).collect()
+}
+
 /// What the worker sent in one recording.
 fn received(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
-    let lines = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines
-        .filter(|line| line["dir"] == "received")
-        .map(|mut line| line["message"].take())
-        .collect()
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["dir"] == "received").map(|mut line| line["message"].take()).collect()
 }
 
 fn placed(message: &Value) -> Option<Placed> {
@@ -38,10 +39,7 @@ fn placed(message: &Value) -> Option<Placed> {
 }
 
 fn name_of(event: &TurnEvent) -> String {
-    serde_json::to_value(event).unwrap()["type"]
-        .as_str()
-        .unwrap()
-        .into()
+    serde_json::to_value(event).unwrap()["type"].as_str().unwrap().into()
 }
 
 /// The events of a recording's turns, each on one line.
@@ -191,14 +189,7 @@ fn a_failure() {
 #[test]
 fn every_recorded_method_becomes_the_event_it_should() {
     let mut table: BTreeMap<String, String> = BTreeMap::new();
-    for entry in fs::read_dir(transcripts()).unwrap() {
-        let path = entry.unwrap().path();
-        if path
-            .extension()
-            .is_none_or(|extension| extension != "jsonl")
-        {
-            continue;
-        }
+    for path in recordings() {
         for message in received(&path) {
             let Some(method) = message["method"].as_str() else {
                 continue;
@@ -249,14 +240,7 @@ type Texts = BTreeMap<Box<str>, String>;
 #[test]
 fn every_recorded_turn_ends_once_and_its_text_is_whole() {
     let mut ended = 0;
-    for entry in fs::read_dir(transcripts()).unwrap() {
-        let path = entry.unwrap().path();
-        if path
-            .extension()
-            .is_none_or(|extension| extension != "jsonl")
-        {
-            continue;
-        }
+    for path in recordings() {
         let mut turns: BTreeMap<Box<str>, (Turn, Texts)> = BTreeMap::new();
         for placed in received(&path).iter().filter_map(placed) {
             let Some(id) = placed.turn.clone() else {
@@ -266,9 +250,7 @@ fn every_recorded_turn_ends_once_and_its_text_is_whole() {
             let (turn, texts) = turns.entry(id.clone()).or_insert_with(begin);
             assert!(!turn.is_over() || !matches!(placed.event, TurnEvent::TurnEnded { .. }));
             match turn.take(placed) {
-                Some(TurnEvent::Text { item, text }) => {
-                    texts.entry(item).or_default().push_str(&text)
-                }
+                Some(TurnEvent::Text { item, text }) => texts.entry(item).or_default().push_str(&text),
                 Some(TurnEvent::ItemCompleted { item }) if &*item.kind == "agent_message" => {
                     // A connection can opt out of deltas.
                     if let Some(text) = texts.get(&item.id) {
@@ -290,19 +272,19 @@ fn what_is_newer_than_we_are_is_passed_on_raw() {
         v2::notification(method, &Json::new(params).unwrap()).map(|placed| name_of(&placed.event))
     };
     let in_turn = r#"{"threadId":"t","turnId":"u","surprise":[1]}"#;
-    assert_eq!(
-        event("item/hologram/delta", in_turn).as_deref(),
-        Some("raw")
-    );
-    assert_eq!(
-        event("item/agentMessage/delta", in_turn).as_deref(),
-        Some("raw")
-    );
+    assert_eq!(event("item/hologram/delta", in_turn).as_deref(), Some("raw"));
+    assert_eq!(event("item/agentMessage/delta", in_turn).as_deref(), Some("raw"));
     assert_eq!(event("thread/mood/changed", r#"{"threadId":"t"}"#), None);
     assert_eq!(event("weather/changed", r#"{"rain":true}"#), None);
+    let ended = |turn: &str| {
+        let params = Json::new(&format!(r#"{{"threadId":"t","turn":{turn}}}"#)).unwrap();
+        serde_json::to_value(v2::notification("turn/completed", &params).unwrap().event).unwrap()
+    };
+    assert_eq!(ended(r#"{"id":"u","status":"completed","error":{"code":7}}"#)["error"]["message"], r#"{"code":7}"#);
+    assert_eq!(ended(r#"{"id":"u","status":{"type":"evaporated"}}"#)["status"], "failed");
+    assert_eq!(ended(r#"{"id":"u"}"#)["type"], "turn_ended");
+    let spoiled = r#"{"threadId":"t","turnId":"u","itemId":"i","delta":"x","plan":7,"turn":[],"error":1}"#;
+    assert_eq!(event("item/agentMessage/delta", spoiled).as_deref(), Some("text"));
     let delta = r#"{"threadId":"t","turnId":"u","itemId":"i","delta":7}"#;
-    assert_eq!(
-        event("item/agentMessage/delta", delta).as_deref(),
-        Some("raw")
-    );
+    assert_eq!(event("item/agentMessage/delta", delta).as_deref(), Some("raw"));
 }

@@ -13,26 +13,25 @@ pub(crate) struct Screen {
     is_ended: bool,
 }
 
-enum Form {
+/// Who reads stdout.
+pub(crate) enum Form {
+    /// A program that wants every event.
     Json,
-    /// A person reads: what could move the cursor or hide text is escaped.
+    /// A person: what could move the cursor or hide text is escaped.
     Terminal,
-    /// A program reads: text is passed on as it came.
+    /// A program that wants the answer: text is passed on as it came.
     Text,
 }
 
+impl Form {
+    pub(crate) fn of_stdout() -> Self {
+        if io::stdout().is_terminal() { Self::Terminal } else { Self::Text }
+    }
+}
+
 impl Screen {
-    pub(crate) fn new(json: bool) -> Self {
-        let form = match (json, io::stdout().is_terminal()) {
-            (true, _) => Form::Json,
-            (false, true) => Form::Terminal,
-            (false, false) => Form::Text,
-        };
-        Self {
-            form,
-            is_mid_line: false,
-            is_ended: false,
-        }
+    pub(crate) fn new(form: Form) -> Self {
+        Self { form, is_mid_line: false, is_ended: false }
     }
 
     pub(crate) fn show(&mut self, event: &TurnEvent) -> Result<()> {
@@ -42,52 +41,49 @@ impl Screen {
             return write_out(&line);
         }
         match event {
-            TurnEvent::Text { text, .. } => self.text(text),
-            TurnEvent::ItemStarted { item } => self.item(item),
+            TurnEvent::Text { text, .. } => return self.text(text),
+            TurnEvent::ItemStarted { item } => return self.item(item),
             TurnEvent::Warning { message } => self.note(&format!("warning: {message}")),
             TurnEvent::Error { error, will_retry } => {
-                let then = if *will_retry {
-                    "; the worker tries again"
-                } else {
-                    ""
-                };
-                self.note(&format!("error: {}{then}", describe(error)))
+                let then = if *will_retry { "; the worker tries again" } else { "" };
+                self.note(&format!("error: {}{then}", describe(error)));
             }
-            TurnEvent::TurnEnded { status, error } => self.ended(*status, error.as_ref()),
-            _ => Ok(()),
+            TurnEvent::TurnEnded { status, error } => return self.ended(*status, error.as_ref()),
+            _ => {}
         }
+        Ok(())
     }
 
-    /// A word beside the answer, for the person.
-    pub(crate) fn note(&mut self, text: &str) -> Result<()> {
-        self.finish_line()?;
-        writeln!(io::stderr(), "{}", escaped(text))?;
-        Ok(())
+    /// A word beside the answer, for the person. If it cannot be written, the answer still can.
+    pub(crate) fn note(&mut self, text: &str) {
+        if let Form::Terminal = self.form {
+            _ = self.finish_line();
+        }
+        _ = writeln!(io::stderr(), "{}", escaped(text));
     }
 
     /// The end of a turn that never began.
     pub(crate) fn end(&mut self, status: TurnStatus) -> Result<TurnStatus> {
-        self.show(&TurnEvent::TurnEnded {
-            status,
-            error: None,
-        })?;
+        self.show(&TurnEvent::TurnEnded { status, error: None })?;
         Ok(status)
     }
 
     /// Why there is no answer, or no more of it.
     pub(crate) fn fail(&mut self, error: &anyhow::Error) {
-        let is_reader_gone = error
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        let is_reader_gone =
+            error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
         if is_reader_gone || self.is_ended {
             return;
         }
         let error = format!("{error:#}");
-        // Nothing is left to be done if even this cannot be written.
-        _ = match self.form {
-            Form::Json => self.show(&TurnEvent::lost(&error)),
-            Form::Terminal | Form::Text => self.note(&format!("switchboard: {error}")),
-        };
+        match self.form {
+            // Nothing is left to be done if even this cannot be written.
+            Form::Json => _ = self.show(&TurnEvent::lost(&error)),
+            Form::Terminal | Form::Text => {
+                _ = self.finish_line();
+                self.note(&format!("switchboard: {error}"));
+            }
+        }
     }
 
     fn text(&mut self, text: &str) -> Result<()> {
@@ -102,20 +98,23 @@ impl Screen {
 
     fn item(&mut self, item: &Item) -> Result<()> {
         match &*item.kind {
-            "user_message" | "agent_message" | "reasoning" => Ok(()),
+            "agent_message" => return self.finish_line(),
+            "user_message" | "reasoning" => {}
             kind => self.note(&format!("· {}", kind.replace('_', " "))),
         }
+        Ok(())
     }
 
     fn ended(&mut self, status: TurnStatus, error: Option<&TurnError>) -> Result<()> {
         self.finish_line()?;
         let cause = error.map(describe).unwrap_or_default();
         match status {
-            TurnStatus::Completed => Ok(()),
+            TurnStatus::Completed => {}
             TurnStatus::Interrupted => self.note("interrupted"),
             TurnStatus::Failed => self.note(&format!("the turn failed: {cause}")),
             TurnStatus::Lost => self.note(&format!("the turn is lost: {cause}")),
         }
+        Ok(())
     }
 
     fn finish_line(&mut self) -> Result<()> {
@@ -138,16 +137,18 @@ fn describe(error: &TurnError) -> String {
     format!("{}{}", error.message, kind.unwrap_or_default())
 }
 
-/// The text with everything spelled out that a terminal would act on, or that a reader would not see.
+/// The text with everything spelled out that a terminal would act on, or that a reader would not see: control, format,
+/// private and unassigned characters, and line breaks that are none of ours.
 fn escaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
+    let mut shown = String::new();
     for letter in text.chars() {
-        let is_hidden = matches!(letter,
-            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-        if is_hidden || letter.is_control() && !matches!(letter, '\n' | '\t') {
-            plain.extend(letter.escape_unicode());
-        } else {
-            plain.push(letter);
+        // A letter before it, because a combining mark is spelled out only where it has nothing to combine with.
+        shown.clear();
+        shown.extend(['x', letter]);
+        match letter {
+            '\n' | '\t' | '"' | '\'' | '\\' | '\u{a0}' | '\u{202f}' | '\u{3000}' => plain.push(letter),
+            _ => plain.extend(shown.escape_debug().skip(1)),
         }
     }
     plain
@@ -159,11 +160,23 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_act_on_is_spelled_out() {
-        assert_eq!(escaped("a\tb\nc é 漢 🙂"), "a\tb\nc é 漢 🙂");
-        assert_eq!(escaped("\u{1b}[2J\r\u{7}"), "\\u{1b}[2J\\u{d}\\u{7}");
-        assert_eq!(
-            escaped("x\u{202e}y\u{200b}z\u{9b}"),
-            "x\\u{202e}y\\u{200b}z\\u{9b}"
-        );
+        for plain in ["a\tb\nc", "\"'\\", "é 漢 🙂", "e\u{301}", "12\u{a0}%"] {
+            assert_eq!(escaped(plain), plain);
+        }
+        assert_eq!(escaped("\u{1b}[2J\r\u{7}"), "\\u{1b}[2J\\r\\u{7}");
+        for hidden in [
+            '\u{61c}',
+            '\u{180e}',
+            '\u{200b}',
+            '\u{202e}',
+            '\u{2028}',
+            '\u{9b}',
+            '\u{fff9}',
+            '\u{e0041}',
+            '\u{e000}',
+            '\u{378}',
+        ] {
+            assert_eq!(escaped(&hidden.to_string()), hidden.escape_unicode().to_string());
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! A run of the binary: its own state directory, a deadline, and a look at what it left behind.
 
+use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -19,10 +22,13 @@ pub(crate) struct State {
 }
 
 /// A run that has begun.
-pub(crate) struct Run<'a> {
-    state: &'a State,
+pub(crate) struct Run {
     child: Child,
-    stdout: BufReader<std::process::ChildStdout>,
+    stdout: BufReader<ChildStdout>,
+    /// Directories of which one is named in the environment of every process of this run.
+    homes: Vec<OsString>,
+    /// Ends a run that hangs, so that its test fails instead of hanging too.
+    _watchdog: Watchdog,
 }
 
 /// What came of a run.
@@ -34,130 +40,84 @@ pub(crate) struct Ended {
 
 impl State {
     pub(crate) fn new() -> Self {
-        Self {
-            directory: TempDir::new().unwrap(),
-        }
+        Self { directory: TempDir::new().unwrap() }
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Run<'_> {
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Run {
         self.ask_with(arguments, &[])
     }
 
-    pub(crate) fn ask_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run<'_> {
+    pub(crate) fn ask_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
         #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
         let mut command = Command::new(env!("CARGO_BIN_EXE_switchboard"));
-        let mut child = command
-            .arg("ask")
-            .args(arguments)
-            .env("SWITCHBOARD_STATE_DIR", self.path())
-            .envs(variables.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
+        command.arg("ask").args(arguments).env("SWITCHBOARD_STATE_DIR", self.path()).envs(variables.iter().copied());
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let homes = variables.iter().filter(|(name, _)| *name == "CODEX_HOME").map(|(_, home)| home.into());
         Run {
-            state: self,
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            homes: homes.chain([self.path().into()]).collect(),
+            _watchdog: Watchdog::new(Pid::from_child(&child)),
             child,
-            stdout,
         }
     }
 
-    /// Workers of this state that still run: their home is inside it.
-    fn leftovers(&self) -> Vec<String> {
-        let home = self.path().as_os_str().as_encoded_bytes();
-        let is_ours = |environ: &[u8]| environ.windows(home.len()).any(|window| window == home);
-        fs::read_dir("/proc")
-            .unwrap()
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|process| {
-                fs::read(process.join("environ")).is_ok_and(|environ| is_ours(&environ))
-            })
-            .map(|process| process.display().to_string())
-            .collect()
+    /// A worker of its own kind: the shell runs `prologue` and then becomes a demo worker that plays `script`.
+    pub(crate) fn worker(&self, prologue: &str, script: &str) -> String {
+        let (worker, file) = (self.path().join("worker"), self.path().join("script.toml"));
+        fs::write(&file, script).unwrap();
+        let binary = env!("CARGO_BIN_EXE_switchboard");
+        let home = self.path().join("home");
+        fs::create_dir_all(&home).unwrap();
+        let text = format!(
+            "#!/bin/sh\n{prologue}\nCODEX_HOME='{}' exec '{binary}' demo-worker --script '{}'\n",
+            home.display(),
+            file.display()
+        );
+        fs::write(&worker, text).unwrap();
+        fs::set_permissions(&worker, fs::Permissions::from_mode(0o755)).unwrap();
+        worker.to_str().unwrap().into()
     }
 }
 
-impl Run<'_> {
+impl Run {
     /// Reads stdout until something has been said.
-    pub(crate) fn wait_for(&mut self, text: &str) -> String {
+    pub(crate) fn wait_for(&mut self, text: &str) {
         let mut seen = String::new();
         while !seen.contains(text) {
             let mut byte = [0];
-            assert_eq!(
-                self.stdout.read(&mut byte).unwrap(),
-                1,
-                "ended after {seen:?}"
-            );
+            assert_eq!(self.stdout.read(&mut byte).unwrap(), 1, "ended after {seen:?}");
             seen.push(char::from(byte[0]));
-        }
-        seen
-    }
-
-    /// Reads stdout until a line says this.
-    pub(crate) fn wait_for_line(&mut self, text: &str) {
-        let mut seen = String::new();
-        loop {
-            let start = seen.len();
-            let read = self.stdout.read_line(&mut seen).unwrap();
-            assert!(read > 0, "ended after {seen:?}");
-            if seen[start..].contains(text) {
-                return;
-            }
         }
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).unwrap();
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// The reader of stdout goes away.
-    pub(crate) fn hang_up(self) -> ExitStatus {
-        let Self {
-            state,
-            mut child,
-            stdout,
-        } = self;
-        drop(stdout);
-        let status = wait(&mut child);
-        assert!(
-            state.leftovers().is_empty(),
-            "left running: {:?}",
-            state.leftovers()
-        );
+    pub(crate) fn hang_up(mut self) -> ExitStatus {
+        drop(self.stdout);
+        let status = self.child.wait().unwrap();
+        assert_nothing_left(&self.homes);
         status
     }
 
     /// Waits for the end, and makes sure that nothing is left of it.
-    pub(crate) fn end(self) -> Ended {
-        let Self {
-            state,
-            mut child,
-            mut stdout,
-        } = self;
-        let mut stderr = child.stderr.take().unwrap();
+    pub(crate) fn end(mut self) -> Ended {
+        let mut stderr = self.child.stderr.take().unwrap();
         let (mut out, mut err) = (String::new(), String::new());
         std::thread::scope(|scope| {
             scope.spawn(|| stderr.read_to_string(&mut err).unwrap());
-            stdout.read_to_string(&mut out).unwrap();
+            self.stdout.read_to_string(&mut out).unwrap();
         });
-        let status = wait(&mut child);
-        assert!(
-            state.leftovers().is_empty(),
-            "left running: {:?}",
-            state.leftovers()
-        );
-        Ended {
-            status,
-            stdout: out,
-            stderr: err,
-        }
+        let status = self.child.wait().unwrap();
+        assert_nothing_left(&self.homes);
+        Ended { status, stdout: out, stderr: err }
     }
 }
 
@@ -167,19 +127,13 @@ impl Ended {
     }
 
     pub(crate) fn events(&self) -> Vec<Value> {
-        let lines = self.stdout.lines();
-        lines
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// The names of the events, and that the last of them is the only end.
     pub(crate) fn event_names(&self) -> Vec<String> {
-        let names: Vec<String> = self
-            .events()
-            .iter()
-            .map(|event| event["type"].as_str().unwrap().into())
-            .collect();
+        let names: Vec<String> =
+            self.events().iter().map(|event| event["type"].as_str().unwrap().into()).collect();
         let ends = names.iter().filter(|name| *name == "turn_ended").count();
         assert_eq!(ends, 1, "{names:?}");
         assert_eq!(names.last().unwrap(), "turn_ended");
@@ -188,20 +142,34 @@ impl Ended {
 
     /// What the last event says.
     pub(crate) fn end(&self) -> Value {
+        self.event_names();
         self.events().pop().unwrap()
     }
 }
 
-fn wait(child: &mut Child) -> ExitStatus {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        assert!(
-            start.elapsed() < DEADLINE,
-            "still running after {DEADLINE:?}"
-        );
-        std::thread::yield_now();
+/// Every process of a run has one of its homes in its environment.
+fn assert_nothing_left(homes: &[OsString]) {
+    let contains = |text: &[u8], part: &[u8]| text.windows(part.len()).any(|window| window == part);
+    let is_ours = |environ: &[u8]| homes.iter().any(|home| contains(environ, home.as_encoded_bytes()));
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let left: Vec<_> =
+        processes.filter(|process| fs::read(process.join("environ")).is_ok_and(|environ| is_ours(&environ))).collect();
+    assert!(left.is_empty(), "left running: {left:?}");
+}
+
+/// Kills a process when its time is over. Dropped before that, it does nothing.
+struct Watchdog {
+    _release: SyncSender<()>,
+}
+
+impl Watchdog {
+    fn new(pid: Pid) -> Self {
+        let (release, released) = sync_channel(0);
+        std::thread::spawn(move || {
+            if released.recv_timeout(DEADLINE) == Err(RecvTimeoutError::Timeout) {
+                kill_process(pid, Signal::KILL).ok();
+            }
+        });
+        Self { _release: release }
     }
 }

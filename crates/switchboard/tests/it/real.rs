@@ -30,7 +30,7 @@ impl Real {
         }
     }
 
-    fn ask<'a>(&self, state: &'a State, arguments: &[&str]) -> Run<'a> {
+    fn ask(&self, state: &State, arguments: &[&str]) -> Run {
         let mut all = vec!["--worker", &self.binary, "--cd", &self.project];
         all.extend(arguments);
         state.ask_with(&all, &[("CODEX_HOME", &self.home)])
@@ -39,11 +39,7 @@ impl Real {
 
 /// The names of a run's events, but for those whose number depends on the model's metadata.
 fn names(ended: &Ended) -> Vec<String> {
-    ended
-        .event_names()
-        .into_iter()
-        .filter(|name| name != "warning")
-        .collect()
+    ended.event_names().into_iter().filter(|name| name != "warning").collect()
 }
 
 #[test]
@@ -58,23 +54,11 @@ fn the_real_worker_answers() {
 #[test]
 fn the_real_and_the_demo_worker_give_the_same_events() {
     let real = Real::new();
-    for prompt in [
-        "[[text]]",
-        "[[reason]]",
-        "[[ctx]]",
-        "[[patch made.txt hello]]",
-        "[[deltas 50]]",
-    ] {
+    for prompt in ["[[text]]", "[[reason]]", "[[ctx]]", "[[patch made.txt hello]]", "[[deltas 50]]"] {
         let state = State::new();
         let theirs = real.ask(&state, &["--json", prompt]).end();
         let ours = state.ask(&["--json", prompt]).end();
-        assert_eq!(
-            names(&ours),
-            names(&theirs),
-            "{prompt}\n{}\n{}",
-            ours.stderr,
-            theirs.stderr
-        );
+        assert_eq!(names(&ours), names(&theirs), "{prompt}\n{}\n{}", ours.stderr, theirs.stderr);
         assert_eq!(ours.code(), theirs.code(), "{prompt}");
     }
 }
@@ -84,7 +68,7 @@ fn the_real_worker_is_interrupted() {
     let state = State::new();
     let real = Real::new();
     let mut run = real.ask(&state, &["--json", "[[slow 500 20]]"]);
-    run.wait_for_line(r#""type":"text""#);
+    run.wait_for(r#""type":"text""#);
     run.signal(Signal::INT);
     let ended = run.end();
     assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
@@ -95,17 +79,9 @@ fn the_real_worker_is_interrupted() {
 fn a_thread_of_the_real_worker_goes_on() {
     let (real, state) = (Real::new(), State::new());
     let first = real.ask(&state, &["--json", "[[text]]"]).end();
-    let started = first
-        .events()
-        .into_iter()
-        .find(|event| event["type"] == "turn_started");
+    let started = first.events().into_iter().find(|event| event["type"] == "turn_started");
     let thread = started.unwrap()["thread"].clone();
-    let second = real
-        .ask(
-            &state,
-            &["--json", "--thread", thread.as_str().unwrap(), "[[text]]"],
-        )
-        .end();
+    let second = real.ask(&state, &["--json", "--thread", thread.as_str().unwrap(), "[[text]]"]).end();
     assert_eq!(second.code(), Some(0), "{}", second.stderr);
     assert_eq!(names(&second), names(&first));
 }
