@@ -55,8 +55,7 @@ impl State {
         #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
         let mut command = Command::new(env!("CARGO_BIN_EXE_switchboard"));
         command.arg("ask").args(arguments).env("SWITCHBOARD_STATE_DIR", self.path()).envs(variables.iter().copied());
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let homes = variables.iter().filter(|(name, _)| *name == "CODEX_HOME").map(|(_, home)| home.into());
         Run {
             stdout: BufReader::new(child.stdout.take().unwrap()),
@@ -132,8 +131,7 @@ impl Ended {
 
     /// The names of the events, and that the last of them is the only end.
     pub(crate) fn event_names(&self) -> Vec<String> {
-        let names: Vec<String> =
-            self.events().iter().map(|event| event["type"].as_str().unwrap().into()).collect();
+        let names: Vec<String> = self.events().iter().map(|event| event["type"].as_str().unwrap().into()).collect();
         let ends = names.iter().filter(|name| *name == "turn_ended").count();
         assert_eq!(ends, 1, "{names:?}");
         assert_eq!(names.last().unwrap(), "turn_ended");
