@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::clock::Now;
+use crate::deeds;
 use crate::incoming::Outcome;
 use crate::items::{Body, Item, ItemStatus};
 use crate::made_up;
@@ -43,12 +44,20 @@ pub(crate) enum Decision {
 pub(crate) fn of_command(thread: &Thread, shell: &Shell) -> Verdict {
     let words = made_up::first_command(&shell.command);
     let allowed = thread.allowed.commands.contains(&shell.command)
-        || thread.allowed.prefixes.iter().any(|prefix| words.starts_with(prefix));
+        || thread
+            .allowed
+            .prefixes
+            .iter()
+            .any(|prefix| words.starts_with(prefix));
     match &thread.settings.approval_policy {
         _ if allowed => Verdict::Run,
         ApprovalPolicy::Untrusted => Verdict::Ask,
         ApprovalPolicy::Never if shell.escalated => Verdict::Refuse,
-        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) if shell.escalated && is_sandboxed(thread) => Verdict::Ask,
+        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_)
+            if shell.escalated && is_sandboxed(thread) =>
+        {
+            Verdict::Ask
+        }
         _ => Verdict::Run,
     }
 }
@@ -64,9 +73,21 @@ pub(crate) fn of_patch(thread: &Thread, path: &str) -> Verdict {
 }
 
 /// Takes the first answer to a request and plays on. A later one, or one to no request, is ignored.
-pub(crate) fn answered(thread: &mut Thread, request: u64, outcome: &Outcome, stage: &mut Stage, now: Now) {
-    let Some(mut turn) = thread.turn.take() else { return };
-    let Some(at) = turn.parked.iter().position(|parked| parked.request == request) else {
+pub(crate) fn answered(
+    thread: &mut Thread,
+    request: u64,
+    outcome: &Outcome,
+    stage: &mut Stage,
+    now: Now,
+) {
+    let Some(mut turn) = thread.turn.take() else {
+        return;
+    };
+    let Some(at) = turn
+        .parked
+        .iter()
+        .position(|parked| parked.request == request)
+    else {
         thread.turn = Some(turn);
         return;
     };
@@ -84,10 +105,21 @@ pub(crate) fn answered(thread: &mut Thread, request: u64, outcome: &Outcome, sta
         decision == Decision::Cancel
     };
     thread.turn = Some(turn);
-    if cancelled { turn::abort(thread, stage, now) } else { turn::advance(thread, stage, now) }
+    if cancelled {
+        turn::abort(thread, stage, now);
+    } else {
+        turn::advance(thread, stage, now);
+    }
 }
 
-fn decided(thread: &mut Thread, turn: &mut Turn, item: Item, decision: &Decision, stage: &mut Stage, now: Now) {
+fn decided(
+    thread: &mut Thread,
+    turn: &mut Turn,
+    item: Item,
+    decision: &Decision,
+    stage: &mut Stage,
+    now: Now,
+) {
     let is_command = matches!(item.body, Body::CommandExecution(_));
     remember(thread, &item, decision);
     match decision {
@@ -102,13 +134,25 @@ fn decided(thread: &mut Thread, turn: &mut Turn, item: Item, decision: &Decision
     match decision {
         // The real worker leaves a cancelled patch without an end.
         Decision::Cancel => {}
-        Decision::Decline => drop(perform::complete(thread, &turn.id, with_status(item, ItemStatus::Declined), stage, now)),
-        Decision::Invalid => drop(perform::complete(thread, &turn.id, with_status(item, ItemStatus::Failed), stage, now)),
+        Decision::Decline => drop(perform::complete(
+            thread,
+            &turn.id,
+            with_status(item, ItemStatus::Declined),
+            stage,
+            now,
+        )),
+        Decision::Invalid => drop(perform::complete(
+            thread,
+            &turn.id,
+            with_status(item, ItemStatus::Failed),
+            stage,
+            now,
+        )),
         Decision::Accept | Decision::AcceptForSession | Decision::AcceptPrefix(_) if is_command => {
-            perform::allowed_command(thread, turn, item, stage, now);
+            deeds::allowed_command(thread, turn, item, stage, now);
         }
         Decision::Accept | Decision::AcceptForSession | Decision::AcceptPrefix(_) => {
-            perform::allowed_patch(thread, turn, item, stage, now);
+            deeds::allowed_patch(thread, turn, item, stage, now);
         }
     }
 }
@@ -119,7 +163,10 @@ fn remember(thread: &mut Thread, item: &Item, decision: &Decision) {
             thread.allowed.commands.push(command.asked().to_owned());
         }
         (Decision::AcceptForSession, Body::FileChange { changes, .. }) => {
-            thread.allowed.files.extend(changes.iter().map(|change| change.path.clone()));
+            thread
+                .allowed
+                .files
+                .extend(changes.iter().map(|change| change.path.clone()));
         }
         (Decision::AcceptPrefix(prefix), _) => thread.allowed.prefixes.push(prefix.clone()),
         _ => {}
@@ -135,16 +182,31 @@ fn with_status(mut item: Item, wanted: ItemStatus) -> Item {
     item
 }
 
-fn tool_answered(thread: &mut Thread, turn: &str, mut item: Item, outcome: &Outcome, stage: &mut Stage, now: Now) {
-    let Body::DynamicToolCall(call) = &mut item.body else { return };
+fn tool_answered(
+    thread: &mut Thread,
+    turn: &str,
+    mut item: Item,
+    outcome: &Outcome,
+    stage: &mut Stage,
+    now: Now,
+) {
+    let Body::DynamicToolCall(call) = &mut item.body else {
+        return;
+    };
     let (content, success) = match outcome {
         Outcome::Refused => (said("dynamic tool request failed"), false),
         Outcome::Result(result) => match (result.get("contentItems"), result.get("success")) {
-            (Some(Value::Array(content)), Some(Value::Bool(success))) => (content.clone(), *success),
+            (Some(Value::Array(content)), Some(Value::Bool(success))) => {
+                (content.clone(), *success)
+            }
             _ => (said("dynamic tool response was invalid"), false),
         },
     };
-    call.status = if success { ItemStatus::Completed } else { ItemStatus::Failed };
+    call.status = if success {
+        ItemStatus::Completed
+    } else {
+        ItemStatus::Failed
+    };
     call.content_items = Some(content);
     call.success = Some(success);
     call.duration_ms = Some(now.unix_ms.saturating_sub(item.started_at_ms));
@@ -165,7 +227,9 @@ fn is_writable(thread: &Thread, path: &str) -> bool {
         "workspaceWrite" => {
             let roots = thread.settings.sandbox["writableRoots"].as_array();
             let roots = roots.into_iter().flatten().filter_map(Value::as_str);
-            roots.chain([thread.settings.cwd.as_str(), "/tmp"]).any(|root| Path::new(path).starts_with(root))
+            roots
+                .chain([thread.settings.cwd.as_str(), "/tmp"])
+                .any(|root| Path::new(path).starts_with(root))
         }
         _ => true,
     }

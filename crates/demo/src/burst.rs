@@ -18,7 +18,13 @@ const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_LINES: usize = 256;
 
 /// Says the next deltas of the open message, until a slice is full.
-pub(crate) fn slice(thread: &Thread, turn: &mut Turn, source: &mut Source, stage: &mut Stage, now: Now) {
+pub(crate) fn slice(
+    thread: &Thread,
+    turn: &mut Turn,
+    source: &mut Source,
+    stage: &mut Stage,
+    now: Now,
+) {
     match stage.dialect {
         Dialect::V2 => framed(thread, turn, source, stage, now),
         Dialect::V1 => {
@@ -30,7 +36,13 @@ pub(crate) fn slice(thread: &Thread, turn: &mut Turn, source: &mut Source, stage
 }
 
 fn framed(thread: &Thread, turn: &mut Turn, source: &mut Source, stage: &mut Stage, now: Now) {
-    let Some(Item { body: Body::AgentMessage { id, text, .. }, .. }) = &mut turn.open else { return };
+    let Some(Item {
+        body: Body::AgentMessage { id, text, .. },
+        ..
+    }) = &mut turn.open
+    else {
+        return;
+    };
     let frame = v2::DeltaFrame::new(thread.id(), &turn.id, id, now);
     let mut lines = Vec::with_capacity(SLICE_BYTES + 1024);
     while lines.len() < SLICE_BYTES && !source.is_done() {

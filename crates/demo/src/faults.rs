@@ -17,10 +17,18 @@ pub(crate) fn commit(thread: &Thread, turn: &mut Turn, fault: Fault, stage: &mut
     match fault {
         Fault::HalfLine { rest } => half_line(thread, turn, rest, stage, now),
         Fault::Garbage => raw(thread, b"}{ this is not JSON \x07\n", stage),
-        Fault::InvalidUtf8 => raw(thread, b"{\"method\":\"warning\",\"params\":{\"message\":\"\xff\xfe\xc3\x28\"}}\n", stage),
+        Fault::InvalidUtf8 => raw(
+            thread,
+            b"{\"method\":\"warning\",\"params\":{\"message\":\"\xff\xfe\xc3\x28\"}}\n",
+            stage,
+        ),
         Fault::LongLine { bytes } => long_line(thread, turn, bytes, stage, now),
         Fault::DeepJson { depth } => {
-            let line = format!("{{\"method\":\"warning\",\"params\":{}{}}}\n", "[".repeat(depth), "]".repeat(depth));
+            let line = format!(
+                "{{\"method\":\"warning\",\"params\":{}{}}}\n",
+                "[".repeat(depth),
+                "]".repeat(depth)
+            );
             raw(thread, line.as_bytes(), stage);
         }
         Fault::Noise { bytes } => stage.outputs.push(Output::Noise { bytes }),
@@ -42,7 +50,13 @@ fn raw(thread: &Thread, bytes: &[u8], stage: &mut Stage) {
 /// A whole delta, sent in two pieces or only by half.
 fn half_line(thread: &Thread, turn: &mut Turn, rest: Rest, stage: &mut Stage, now: Now) {
     const DELTA: &str = "in two pieces; ";
-    let Some(Item { body: Body::AgentMessage { id, text, .. }, .. }) = &mut turn.open else { return };
+    let Some(Item {
+        body: Body::AgentMessage { id, text, .. },
+        ..
+    }) = &mut turn.open
+    else {
+        return;
+    };
     let (head, tail) = delta_halves(thread, &turn.id, id, stage, now);
     text.push_str(DELTA);
     let second = [DELTA.as_bytes(), &tail].concat();
@@ -55,16 +69,33 @@ fn half_line(thread: &Thread, turn: &mut Turn, rest: Rest, stage: &mut Stage, no
 
 /// A delta whose line has so many bytes. Its text is left out of the item, which would have to be held.
 fn long_line(thread: &Thread, turn: &Turn, bytes: u64, stage: &mut Stage, now: Now) {
-    let Some(Item { body: Body::AgentMessage { id, .. }, .. }) = &turn.open else { return };
+    let Some(Item {
+        body: Body::AgentMessage { id, .. },
+        ..
+    }) = &turn.open
+    else {
+        return;
+    };
     let (head, tail) = delta_halves(thread, &turn.id, id, stage, now);
     let filler_bytes = bytes.saturating_sub(u64::try_from(head.len() + tail.len()).unwrap_or(0));
     for connection in thread.subscribers.clone() {
-        stage.outputs.push(Output::LongLine { connection, head: head.clone(), filler_bytes, tail: tail.clone() });
+        stage.outputs.push(Output::LongLine {
+            connection,
+            head: head.clone(),
+            filler_bytes,
+            tail: tail.clone(),
+        });
     }
 }
 
 /// The line of a delta, before and after its text.
-fn delta_halves(thread: &Thread, turn: &str, item: &str, stage: &Stage, now: Now) -> (Vec<u8>, Vec<u8>) {
+fn delta_halves(
+    thread: &Thread,
+    turn: &str,
+    item: &str,
+    stage: &Stage,
+    now: Now,
+) -> (Vec<u8>, Vec<u8>) {
     match stage.dialect {
         Dialect::V2 => v2::DeltaFrame::new(thread.id(), turn, item, now).halves(),
         Dialect::V1 => v1::DeltaFrame::halves(thread, turn),
@@ -98,7 +129,10 @@ pub(crate) fn handshake(stage: &Stage, params: Option<&Value>) -> Handshake {
     if wanted.silent {
         return Handshake::Silent;
     }
-    match ["protocolVersion", "protocol_version", "capabilities"].iter().find(|key| says_more(key)) {
+    match ["protocolVersion", "protocol_version", "capabilities"]
+        .iter()
+        .find(|key| says_more(key))
+    {
         Some(key) if wanted.reject_v2 => {
             let message = format!("Invalid params: unknown field `{key}`");
             Handshake::Refused(Refusal::of(Refusal::INVALID_PARAMS, message))

@@ -14,7 +14,9 @@ use crate::record::{Record, Stored, ThreadRecord};
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     /// The real worker does not create it either.
-    #[error("CODEX_HOME points to {0:?}, which is not a directory: create it or unset the variable")]
+    #[error(
+        "CODEX_HOME points to {0:?}, which is not a directory: create it or unset the variable"
+    )]
     Missing(PathBuf),
     /// Without CODEX_HOME a temporary one is needed.
     #[error("cannot create a temporary home: {0}")]
@@ -56,12 +58,21 @@ impl Home {
         match codex_home {
             Some(root) if root.is_dir() => {
                 let root = fs::canonicalize(&root).unwrap_or(root);
-                Ok(Self { root, _removed_at_exit: None })
+                Ok(Self {
+                    root,
+                    _removed_at_exit: None,
+                })
             }
             Some(root) => Err(HomeError::Missing(root)),
             None => {
-                let temporary = tempfile::Builder::new().prefix("demo-worker-").tempdir().map_err(HomeError::Temporary)?;
-                Ok(Self { root: temporary.path().to_owned(), _removed_at_exit: Some(temporary) })
+                let temporary = tempfile::Builder::new()
+                    .prefix("demo-worker-")
+                    .tempdir()
+                    .map_err(HomeError::Temporary)?;
+                Ok(Self {
+                    root: temporary.path().to_owned(),
+                    _removed_at_exit: Some(temporary),
+                })
             }
         }
     }
@@ -74,8 +85,15 @@ impl Home {
     pub(crate) fn thread_path(&self, thread: &ThreadRecord) -> PathBuf {
         let created = Utc::from_unix_ms(thread.created_ms);
         self.shelf(Shelf::Active)
-            .join(format!("{:04}/{:02}/{:02}", created.year, created.month, created.day))
-            .join(format!("rollout-{}-{}.jsonl", created.file_stamp(), thread.id))
+            .join(format!(
+                "{:04}/{:02}/{:02}",
+                created.year, created.month, created.day
+            ))
+            .join(format!(
+                "rollout-{}-{}.jsonl",
+                created.file_stamp(),
+                thread.id
+            ))
     }
 
     /// Opens the file at `path` for appending, creating it if need be.
@@ -95,7 +113,9 @@ impl Home {
     /// The file of a thread that was stored before.
     pub(crate) fn find(&self, thread_id: &str, shelf: Shelf) -> Option<PathBuf> {
         let ending = format!("-{thread_id}.jsonl");
-        self.files(shelf).into_iter().find(|path| path.to_string_lossy().ends_with(&ending))
+        self.files(shelf)
+            .into_iter()
+            .find(|path| path.to_string_lossy().ends_with(&ending))
     }
 
     /// Every thread file of a shelf.
@@ -107,7 +127,10 @@ impl Home {
                 let path = entry.path();
                 if path.is_dir() {
                     directories.push(path);
-                } else if path.extension().is_some_and(|extension| extension == "jsonl") {
+                } else if path
+                    .extension()
+                    .is_some_and(|extension| extension == "jsonl")
+                {
                     found.push(path);
                 }
             }
@@ -117,7 +140,9 @@ impl Home {
 
     /// Moves a file to the archive.
     pub(crate) fn archive(&self, path: &Path) -> io::Result<PathBuf> {
-        let archived = self.shelf(Shelf::Archived).join(path.file_name().unwrap_or_default());
+        let archived = self
+            .shelf(Shelf::Archived)
+            .join(path.file_name().unwrap_or_default());
         moved(path, archived)
     }
 

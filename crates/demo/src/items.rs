@@ -15,7 +15,11 @@ pub(crate) struct Item {
 
 impl Item {
     pub(crate) fn started(body: Body, unix_ms: u64) -> Self {
-        Self { body, started_at_ms: unix_ms, completed_at_ms: None }
+        Self {
+            body,
+            started_at_ms: unix_ms,
+            completed_at_ms: None,
+        }
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -33,7 +37,11 @@ impl Item {
 
 /// What an item is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub(crate) enum Body {
     UserMessage {
         id: String,
@@ -67,7 +75,14 @@ pub(crate) enum Body {
 
 impl Body {
     pub(crate) fn message(id: String, text: String) -> Self {
-        Self::AgentMessage { id, text, phase: (), memory_citation: (), delivery: (), questions: () }
+        Self::AgentMessage {
+            id,
+            text,
+            phase: (),
+            memory_citation: (),
+            delivery: (),
+            questions: (),
+        }
     }
 }
 
@@ -153,7 +168,11 @@ pub(crate) struct ToolCall {
 
 /// One piece of what a person says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub(crate) enum UserInput {
     Text {
         text: String,

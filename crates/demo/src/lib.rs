@@ -8,6 +8,7 @@ mod approval;
 mod burst;
 mod clock;
 mod config;
+mod deeds;
 mod faults;
 mod home;
 mod ids;
@@ -31,6 +32,9 @@ mod turn;
 mod v1;
 mod v2;
 mod worker;
+
+#[cfg(test)]
+mod tests;
 
 pub use clock::Now;
 pub use home::{Home, HomeError};

@@ -88,7 +88,9 @@ impl Outputs {
     /// The same bytes for several, copied no more often than needed.
     pub(crate) fn send_all(&mut self, connections: &[ConnectionId], bytes: Vec<u8>) {
         if let Some((last, others)) = connections.split_last() {
-            others.iter().for_each(|connection| self.send(*connection, bytes.clone()));
+            others
+                .iter()
+                .for_each(|connection| self.send(*connection, bytes.clone()));
             self.send(*last, bytes);
         }
     }

@@ -2,21 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use crate::approval::{self, Verdict};
 use crate::burst;
 use crate::clock::Now;
+use crate::deeds;
 use crate::faults;
-use crate::items::{Body, ChangeKind, Command, CommandAction, CommandSource, FileChange, Item, ItemStatus, ToolCall};
-use crate::made_up;
-use crate::play::{Act, Patch, Shell, Source, ToolUse};
+use crate::items::{Body, Item};
+use crate::play::{Act, Source};
 use crate::record::Record;
-use crate::shapes::Status;
-use crate::speech::{self, Asked, Event};
+use crate::speech::Event;
 use crate::stage::Stage;
 use crate::thread::Thread;
-use crate::turn::{self, End, Parked, Turn};
+use crate::turn::{self, End, Turn};
 
 /// What comes after an act.
 #[derive(Debug)]
@@ -27,34 +23,84 @@ pub(crate) enum Flow {
     End(End),
 }
 
-pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mut Stage, now: Now) -> Flow {
+pub(crate) fn perform(
+    thread: &mut Thread,
+    turn: &mut Turn,
+    act: Act,
+    stage: &mut Stage,
+    now: Now,
+) -> Flow {
     match act {
         Act::Pause(pause) => return Flow::Due(now.instant + pause),
         Act::Open(body) => {
             let item = Item::started(body, now.unix_ms);
-            thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
+            thread.say(
+                &Event::ItemStarted {
+                    turn: &turn.id,
+                    item: &item,
+                },
+                stage,
+                now,
+            );
             turn.open = Some(item);
         }
         Act::Stream { source, pause } => return stream(thread, turn, source, pause, stage, now),
         Act::SummaryPart { index } => {
-            if let Some(Item { body: Body::Reasoning { id, summary, .. }, .. }) = &mut turn.open {
+            if let Some(Item {
+                body: Body::Reasoning { id, summary, .. },
+                ..
+            }) = &mut turn.open
+            {
                 summary.push(String::new());
-                thread.say(&Event::SummaryPart { turn: &turn.id, item: id, index }, stage, now);
+                thread.say(
+                    &Event::SummaryPart {
+                        turn: &turn.id,
+                        item: id,
+                        index,
+                    },
+                    stage,
+                    now,
+                );
             }
         }
         Act::SummaryText { index, text } => {
-            if let Some(Item { body: Body::Reasoning { id, summary, .. }, .. }) = &mut turn.open {
+            if let Some(Item {
+                body: Body::Reasoning { id, summary, .. },
+                ..
+            }) = &mut turn.open
+            {
                 summary[index].push_str(&text);
-                thread.say(&Event::SummaryDelta { turn: &turn.id, item: id, index, delta: &text }, stage, now);
+                thread.say(
+                    &Event::SummaryDelta {
+                        turn: &turn.id,
+                        item: id,
+                        index,
+                        delta: &text,
+                    },
+                    stage,
+                    now,
+                );
             }
         }
         Act::ReasoningText(text) => {
-            if let Some(Item { body: Body::Reasoning { id, content, .. }, .. }) = &mut turn.open {
+            if let Some(Item {
+                body: Body::Reasoning { id, content, .. },
+                ..
+            }) = &mut turn.open
+            {
                 if content.is_empty() {
                     content.push(String::new());
                 }
                 content[0].push_str(&text);
-                thread.say(&Event::ReasoningDelta { turn: &turn.id, item: id, delta: &text }, stage, now);
+                thread.say(
+                    &Event::ReasoningDelta {
+                        turn: &turn.id,
+                        item: id,
+                        delta: &text,
+                    },
+                    stage,
+                    now,
+                );
             }
         }
         Act::Close => {
@@ -67,24 +113,62 @@ pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mu
         }
         Act::Usage(tokens) => turn::count(thread, turn, tokens, stage, now),
         Act::RateLimits => thread.say(&Event::RateLimits, stage, now),
-        Act::Plan(steps) => thread.say(&Event::Plan { turn: &turn.id, steps: &steps }, stage, now),
-        Act::Shell(shell) => begin_command(thread, turn, shell, stage, now),
-        Act::Finish(item) => finish_command(thread, &turn.id, item, stage, now),
-        Act::Patch(patch) => begin_patch(thread, turn, patch, stage, now),
-        Act::Tools(calls) => calls.into_iter().for_each(|call| begin_tool_call(thread, turn, call, stage, now)),
-        Act::Retry(error) => thread.say(&Event::Error { turn: &turn.id, error: &error, will_retry: true }, stage, now),
+        Act::Plan(steps) => thread.say(
+            &Event::Plan {
+                turn: &turn.id,
+                steps: &steps,
+            },
+            stage,
+            now,
+        ),
+        Act::Shell(shell) => deeds::begin_command(thread, turn, shell, stage, now),
+        Act::Finish(item) => deeds::finish_command(thread, &turn.id, item, stage, now),
+        Act::Patch(patch) => deeds::begin_patch(thread, turn, patch, stage, now),
+        Act::Tools(calls) => calls
+            .into_iter()
+            .for_each(|call| deeds::begin_tool_call(thread, turn, call, stage, now)),
+        Act::Retry(error) => thread.say(
+            &Event::Error {
+                turn: &turn.id,
+                error: &error,
+                will_retry: true,
+            },
+            stage,
+            now,
+        ),
         Act::Fail(error) => return Flow::End(End::Failed(error)),
         Act::Overflow => thread.is_full = true,
         Act::Hang => return Flow::Never,
-        Act::Fault(fault) => faults::commit(thread, turn, fault, stage, now),
+        Act::Fault(fault) => {
+            faults::commit(thread, turn, fault, stage, now);
+            // What dies does not end its turn first.
+            if fault.ending().is_some() {
+                return Flow::Never;
+            }
+        }
     }
     Flow::On
 }
 
 /// Completes an item, keeps it and says so.
-pub(crate) fn complete(thread: &mut Thread, turn: &str, item: Item, stage: &mut Stage, now: Now) -> Item {
-    let item = Item { completed_at_ms: Some(now.unix_ms), ..item };
-    thread.keep(&Record::Item { turn_id: turn.to_owned(), item: item.clone() }, stage);
+pub(crate) fn complete(
+    thread: &mut Thread,
+    turn: &str,
+    item: Item,
+    stage: &mut Stage,
+    now: Now,
+) -> Item {
+    let item = Item {
+        completed_at_ms: Some(now.unix_ms),
+        ..item
+    };
+    thread.keep(
+        &Record::Item {
+            turn_id: turn.to_owned(),
+            item: item.clone(),
+        },
+        stage,
+    );
     thread.say(&Event::ItemCompleted { turn, item: &item }, stage, now);
     item
 }
@@ -107,158 +191,35 @@ fn stream(
         turn.acts.push_front(Act::Stream { source, pause });
         return Flow::Due(now.instant + pause);
     }
-    if pause.is_zero() { Flow::On } else { Flow::Due(now.instant + pause) }
+    if pause.is_zero() {
+        Flow::On
+    } else {
+        Flow::Due(now.instant + pause)
+    }
 }
 
 /// A delta of the open message.
-pub(crate) fn say_delta(thread: &Thread, turn: &mut Turn, delta: &str, stage: &mut Stage, now: Now) {
-    if let Some(Item { body: Body::AgentMessage { id, text, .. }, .. }) = &mut turn.open {
+pub(crate) fn say_delta(
+    thread: &Thread,
+    turn: &mut Turn,
+    delta: &str,
+    stage: &mut Stage,
+    now: Now,
+) {
+    if let Some(Item {
+        body: Body::AgentMessage { id, text, .. },
+        ..
+    }) = &mut turn.open
+    {
         text.push_str(delta);
-        thread.say(&Event::MessageDelta { turn: &turn.id, item: id, delta }, stage, now);
+        thread.say(
+            &Event::MessageDelta {
+                turn: &turn.id,
+                item: id,
+                delta,
+            },
+            stage,
+            now,
+        );
     }
-}
-
-fn begin_command(thread: &mut Thread, turn: &mut Turn, shell: Shell, stage: &mut Stage, now: Now) {
-    let verdict = approval::of_command(thread, &shell);
-    if verdict == Verdict::Refuse {
-        return;
-    }
-    let reason = shell.escalated.then_some("mock wants to run this");
-    let item = Item::started(
-        Body::CommandExecution(Command {
-            id: shell.id,
-            plugin_id: (),
-            script_path: (),
-            command: made_up::login_shell(&shell.command),
-            cwd: thread.settings.cwd.clone(),
-            process_id: None,
-            source: CommandSource::Agent,
-            status: ItemStatus::InProgress,
-            command_actions: [CommandAction::Unknown { command: shell.command }],
-            aggregated_output: None,
-            exit_code: None,
-            duration_ms: None,
-        }),
-        now.unix_ms,
-    );
-    if verdict == Verdict::Ask {
-        thread.set_status(Status::WAITING, stage, now);
-        thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
-        return park(thread, turn, item, reason, stage);
-    }
-    let item = running(item, stage);
-    thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
-    run_command(thread, turn, item, Asked::No, stage, now);
-}
-
-/// The command as it looks once it runs.
-fn running(mut item: Item, stage: &mut Stage) -> Item {
-    if let Body::CommandExecution(command) = &mut item.body {
-        command.source = CommandSource::UnifiedExecStartup;
-        command.process_id = Some((stage.ids.number() % 100_000).to_string());
-    }
-    item
-}
-
-/// Goes on with a command that was allowed.
-pub(crate) fn allowed_command(thread: &Thread, turn: &mut Turn, item: Item, stage: &mut Stage, now: Now) {
-    let item = running(item, stage);
-    run_command(thread, turn, item, Asked::Yes, stage, now);
-}
-
-/// A command takes the time that it says it sleeps.
-fn run_command(thread: &Thread, turn: &mut Turn, item: Item, asked: Asked, stage: &mut Stage, now: Now) {
-    thread.say(&Event::Running { turn: &turn.id, item: &item, asked }, stage, now);
-    let pause = match &item.body {
-        Body::CommandExecution(command) => made_up::duration(command.asked()),
-        _ => Duration::ZERO,
-    };
-    turn.acts.push_front(Act::Finish(item));
-    if !pause.is_zero() {
-        turn.acts.push_front(Act::Pause(pause));
-    }
-}
-
-/// Nothing is run: the output is made up and says so.
-fn finish_command(thread: &mut Thread, turn: &str, mut item: Item, stage: &mut Stage, now: Now) {
-    let Body::CommandExecution(command) = &mut item.body else { return };
-    let output = made_up::output(command.asked());
-    let code = made_up::exit_code(command.asked());
-    if let Some(output) = &output {
-        thread.say(&Event::CommandOutput { turn, item: &command.id, delta: output }, stage, now);
-    }
-    command.status = if code == 0 { ItemStatus::Completed } else { ItemStatus::Failed };
-    command.aggregated_output = output;
-    command.exit_code = Some(code);
-    command.duration_ms = Some(now.unix_ms.saturating_sub(item.started_at_ms));
-    complete(thread, turn, item, stage, now);
-}
-
-fn begin_patch(thread: &mut Thread, turn: &mut Turn, patch: Patch, stage: &mut Stage, now: Now) {
-    let path = made_up::absolute(&thread.settings.cwd, &patch.path);
-    let verdict = approval::of_patch(thread, &path);
-    if verdict == Verdict::Refuse {
-        return;
-    }
-    let change = FileChange { path, kind: ChangeKind::Add, diff: format!("{}\n", patch.text) };
-    let body = Body::FileChange { id: patch.id, changes: vec![change], status: ItemStatus::InProgress };
-    let item = Item::started(body, now.unix_ms);
-    thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
-    if verdict == Verdict::Ask {
-        thread.set_status(Status::WAITING, stage, now);
-        park(thread, turn, item, None, stage);
-    } else {
-        thread.say(&Event::Running { turn: &turn.id, item: &item, asked: Asked::No }, stage, now);
-        apply_patch(thread, turn, item, stage, now);
-    }
-}
-
-/// Goes on with a patch that was allowed.
-pub(crate) fn allowed_patch(thread: &mut Thread, turn: &mut Turn, item: Item, stage: &mut Stage, now: Now) {
-    thread.say(&Event::Running { turn: &turn.id, item: &item, asked: Asked::Yes }, stage, now);
-    apply_patch(thread, turn, item, stage, now);
-}
-
-/// Nothing is written.
-fn apply_patch(thread: &mut Thread, turn: &mut Turn, mut item: Item, stage: &mut Stage, now: Now) {
-    let Body::FileChange { changes, status, .. } = &mut item.body else { return };
-    *status = ItemStatus::Completed;
-    let diff = turn.diff.take().unwrap_or_default() + &made_up::unified_diff(&thread.settings.cwd, &changes[0]);
-    complete(thread, &turn.id, item, stage, now);
-    thread.say(&Event::Diff { turn: &turn.id, diff: &diff }, stage, now);
-    turn.diff = Some(diff);
-}
-
-/// A tool that nobody declared, or arguments that are no JSON, reach only the model.
-fn begin_tool_call(thread: &mut Thread, turn: &mut Turn, call: ToolUse, stage: &mut Stage, now: Now) {
-    let (namespace, tool) = match call.name.split_once('.') {
-        Some((namespace, name)) => (Some(namespace.to_owned()), name.to_owned()),
-        None => (None, call.name),
-    };
-    let is_declared = thread.record.tools.iter().any(|known| known.namespace == namespace && known.name == tool);
-    let (true, Ok(arguments)) = (is_declared, serde_json::from_str::<Value>(&call.arguments)) else { return };
-    let item = Item::started(
-        Body::DynamicToolCall(ToolCall {
-            id: call.id,
-            namespace,
-            tool,
-            arguments,
-            status: ItemStatus::InProgress,
-            content_items: None,
-            success: None,
-            duration_ms: None,
-        }),
-        now.unix_ms,
-    );
-    thread.keep(&Record::Item { turn_id: turn.id.clone(), item: item.clone() }, stage);
-    thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
-    park(thread, turn, item, None, stage);
-}
-
-/// Asks all subscribers about the item and waits for the first answer.
-fn park(thread: &Thread, turn: &mut Turn, item: Item, reason: Option<&str>, stage: &mut Stage) {
-    let request = stage.next_request(thread.id());
-    let line = speech::ask(thread, &turn.id, request, &item, reason, stage);
-    stage.outputs.send_all(&thread.subscribers, line.clone());
-    turn.parked.push(Parked { request, line, item });
 }

@@ -16,11 +16,23 @@ pub(crate) enum Record {
     Named(String),
     /// Items that a client put into the history; they are kept for the model, not shown as turns.
     Injected(Vec<Value>),
-    TurnStarted { turn: TurnShape, unix_ms: u64 },
-    Item { turn_id: String, item: Item },
-    Usage { turn_id: String, usage: Usage },
+    TurnStarted {
+        turn: TurnShape,
+        unix_ms: u64,
+    },
+    Item {
+        turn_id: String,
+        item: Item,
+    },
+    Usage {
+        turn_id: String,
+        usage: Usage,
+    },
     Unread(ReadState),
-    TurnEnded { turn: TurnShape, unix_ms: u64 },
+    TurnEnded {
+        turn: TurnShape,
+        unix_ms: u64,
+    },
 }
 
 /// What never changes about a thread.
@@ -78,9 +90,15 @@ pub(crate) struct Stored {
 impl Stored {
     /// Reads a file's records; `None` if it does not begin as a thread file does. A line cut short by a kill is left out.
     pub(crate) fn read(text: &str) -> Option<Self> {
-        let mut records = text.lines().map_while(|line| serde_json::from_str::<Record>(line).ok());
-        let Some(Record::Thread(thread)) = records.next() else { return None };
-        let Some(Record::Settings(settings)) = records.next() else { return None };
+        let mut records = text
+            .lines()
+            .map_while(|line| serde_json::from_str::<Record>(line).ok());
+        let Some(Record::Thread(thread)) = records.next() else {
+            return None;
+        };
+        let Some(Record::Settings(settings)) = records.next() else {
+            return None;
+        };
         let created_ms = thread.created_ms;
         let mut stored = Self {
             thread,
@@ -110,7 +128,10 @@ impl Stored {
             Record::TurnStarted { turn, unix_ms } => {
                 self.recency_ms = unix_ms;
                 self.updated_ms = unix_ms;
-                self.turns.push(TurnShape { items_view: ItemsView::Full, ..turn });
+                self.turns.push(TurnShape {
+                    items_view: ItemsView::Full,
+                    ..turn
+                });
             }
             Record::Item { turn_id, item } => self.put(&turn_id, item),
             Record::Unread(read_state) => self.read_state = read_state,
@@ -119,7 +140,11 @@ impl Stored {
                 self.updated_ms = unix_ms;
                 if let Some(known) = self.turns.iter_mut().find(|known| known.id == turn.id) {
                     let items = std::mem::take(&mut known.items);
-                    *known = TurnShape { items, items_view: ItemsView::Full, ..turn };
+                    *known = TurnShape {
+                        items,
+                        items_view: ItemsView::Full,
+                        ..turn
+                    };
                 }
             }
         }
@@ -127,7 +152,9 @@ impl Stored {
 
     /// Adds an item, or replaces what was known of it.
     fn put(&mut self, turn_id: &str, item: Item) {
-        let Some(turn) = self.turns.iter_mut().find(|turn| turn.id == turn_id) else { return };
+        let Some(turn) = self.turns.iter_mut().find(|turn| turn.id == turn_id) else {
+            return;
+        };
         match turn.items.iter_mut().find(|known| known.id() == item.id()) {
             Some(known) => *known = item,
             None => turn.items.push(item),
@@ -136,10 +163,13 @@ impl Stored {
 }
 
 pub(crate) fn preview(turns: &[TurnShape]) -> String {
-    let said = turns.iter().flat_map(|turn| &turn.items).find_map(|item| match &item.body {
-        Body::UserMessage { content, .. } => Some(text_of(content)),
-        _ => None,
-    });
+    let said = turns
+        .iter()
+        .flat_map(|turn| &turn.items)
+        .find_map(|item| match &item.body {
+            Body::UserMessage { content, .. } => Some(text_of(content)),
+            _ => None,
+        });
     said.unwrap_or_default()
 }
 

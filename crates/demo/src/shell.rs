@@ -24,7 +24,10 @@ impl Capture {
                 .create(true)
                 .append(true)
                 .open(path)
-                .map_err(|error| RunError::Capture { path: path.to_owned(), error })
+                .map_err(|error| RunError::Capture {
+                    path: path.to_owned(),
+                    error,
+                })
         };
         Ok(Self(path.map(open).transpose()?))
     }

@@ -15,22 +15,67 @@ pub(crate) enum Event<'a> {
     Status(Status),
     Warning(&'a str),
     /// A request needs no answer any more.
-    Resolved { request: u64 },
+    Resolved {
+        request: u64,
+    },
     TurnStarted(&'a TurnShape),
-    ItemStarted { turn: &'a str, item: &'a Item },
-    ItemCompleted { turn: &'a str, item: &'a Item },
-    MessageDelta { turn: &'a str, item: &'a str, delta: &'a str },
-    SummaryPart { turn: &'a str, item: &'a str, index: usize },
-    SummaryDelta { turn: &'a str, item: &'a str, index: usize, delta: &'a str },
-    ReasoningDelta { turn: &'a str, item: &'a str, delta: &'a str },
+    ItemStarted {
+        turn: &'a str,
+        item: &'a Item,
+    },
+    ItemCompleted {
+        turn: &'a str,
+        item: &'a Item,
+    },
+    MessageDelta {
+        turn: &'a str,
+        item: &'a str,
+        delta: &'a str,
+    },
+    SummaryPart {
+        turn: &'a str,
+        item: &'a str,
+        index: usize,
+    },
+    SummaryDelta {
+        turn: &'a str,
+        item: &'a str,
+        index: usize,
+        delta: &'a str,
+    },
+    ReasoningDelta {
+        turn: &'a str,
+        item: &'a str,
+        delta: &'a str,
+    },
     /// A command runs, or a patch is applied.
-    Running { turn: &'a str, item: &'a Item, asked: Asked },
-    CommandOutput { turn: &'a str, item: &'a str, delta: &'a str },
-    Usage { turn: &'a str },
+    Running {
+        turn: &'a str,
+        item: &'a Item,
+        asked: Asked,
+    },
+    CommandOutput {
+        turn: &'a str,
+        item: &'a str,
+        delta: &'a str,
+    },
+    Usage {
+        turn: &'a str,
+    },
     RateLimits,
-    Plan { turn: &'a str, steps: &'a [PlanStep] },
-    Diff { turn: &'a str, diff: &'a str },
-    Error { turn: &'a str, error: &'a TurnError, will_retry: bool },
+    Plan {
+        turn: &'a str,
+        steps: &'a [PlanStep],
+    },
+    Diff {
+        turn: &'a str,
+        diff: &'a str,
+    },
+    Error {
+        turn: &'a str,
+        error: &'a TurnError,
+        will_retry: bool,
+    },
     Unread,
     TurnEnded(&'a TurnShape),
 }

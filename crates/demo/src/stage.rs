@@ -101,7 +101,13 @@ impl Stage {
     }
 
     /// Tells some connections, except those that opted out.
-    pub(crate) fn tell(&mut self, who: &[ConnectionId], method: &str, params: &impl Serialize, now: Now) {
+    pub(crate) fn tell(
+        &mut self,
+        who: &[ConnectionId],
+        method: &str,
+        params: &impl Serialize,
+        now: Now,
+    ) {
         self.tell_those(who, Need::Nothing, method, params, now);
     }
 
@@ -115,7 +121,8 @@ impl Stage {
     ) {
         let listening = self.listening(who, need, method);
         if !listening.is_empty() {
-            self.outputs.send_all(&listening, lines::notification(method, params, now));
+            self.outputs
+                .send_all(&listening, lines::notification(method, params, now));
         }
     }
 
@@ -126,14 +133,25 @@ impl Stage {
     }
 
     /// Those who hear a notification of this method.
-    pub(crate) fn listening(&self, who: &[ConnectionId], need: Need, method: &str) -> Vec<ConnectionId> {
-        who.iter().copied().filter(|connection| self.hears(*connection, need, method)).collect()
+    pub(crate) fn listening(
+        &self,
+        who: &[ConnectionId],
+        need: Need,
+        method: &str,
+    ) -> Vec<ConnectionId> {
+        who.iter()
+            .copied()
+            .filter(|connection| self.hears(*connection, need, method))
+            .collect()
     }
 
     fn hears(&self, connection: ConnectionId, need: Need, method: &str) -> bool {
-        self.connections.get(&connection).and_then(|connection| connection.client.as_ref()).is_some_and(|client| {
-            (need == Need::Nothing || client.experimental) && !client.opted_out.contains(method)
-        })
+        self.connections
+            .get(&connection)
+            .and_then(|connection| connection.client.as_ref())
+            .is_some_and(|client| {
+                (need == Need::Nothing || client.experimental) && !client.opted_out.contains(method)
+            })
     }
 
     fn send_answer(&mut self, connection: ConnectionId, line: Vec<u8>) {
@@ -157,7 +175,8 @@ impl Stage {
             }
             AnswerFault::Unknown => {
                 let nobody = CallId::Text("nobody-asked".to_owned());
-                self.outputs.send(connection, lines::result(&nobody, &json!({})));
+                self.outputs
+                    .send(connection, lines::result(&nobody, &json!({})));
                 self.outputs.send(connection, line);
             }
         }

@@ -3,6 +3,7 @@
 use crate::clock::Now;
 use crate::home::{Home, ThreadFile, Unopened};
 use crate::outputs::ConnectionId;
+use crate::play::Act;
 use crate::record::{ReadState, Record, Settings, Stored, ThreadRecord};
 use crate::shapes::{Status, Usage};
 use crate::speech::{self, Event};
@@ -88,7 +89,12 @@ impl Thread {
 
     /// A thread that goes on where its file ends.
     pub(crate) fn resumed(stored: &Stored, file: ThreadFile) -> Self {
-        let (usage_turn, usage) = stored.usage.clone().map_or((None, Usage::default()), |(turn, usage)| (Some(turn), usage));
+        let (usage_turn, usage) = stored
+            .usage
+            .clone()
+            .map_or((None, Usage::default()), |(turn, usage)| {
+                (Some(turn), usage)
+            });
         Self {
             name: stored.name.clone(),
             preview: stored.preview(),
@@ -97,12 +103,31 @@ impl Thread {
             usage,
             usage_turn,
             read_state: stored.read_state.clone(),
-            ..Self::new(stored.thread.clone(), stored.settings.clone(), Kept::File(file))
+            ..Self::new(
+                stored.thread.clone(),
+                stored.settings.clone(),
+                Kept::File(file),
+            )
         }
     }
 
     pub(crate) fn id(&self) -> &str {
         &self.record.id
+    }
+
+    /// What has been used, and in which turn last. A response that ends with a tool counts as soon as it is there, though
+    /// its usage is told only after the tool.
+    pub(crate) fn usage_so_far(&self) -> Option<(&str, Usage)> {
+        let mut usage = self.usage;
+        let waiting = self.turn.as_ref().filter(|turn| !turn.parked.is_empty());
+        if let Some(turn) = waiting
+            && let Some(Act::Usage(tokens)) = turn.acts.front()
+        {
+            usage.total.add(*tokens);
+            usage.last = *tokens;
+            return Some((&turn.id, usage));
+        }
+        Some((self.usage_turn.as_deref()?, usage))
     }
 
     pub(crate) fn is_ephemeral(&self) -> bool {
@@ -118,7 +143,8 @@ impl Thread {
     /// Says whether it was subscribed.
     pub(crate) fn unsubscribe(&mut self, connection: ConnectionId) -> bool {
         let before = self.subscribers.len();
-        self.subscribers.retain(|subscriber| *subscriber != connection);
+        self.subscribers
+            .retain(|subscriber| *subscriber != connection);
         self.subscribers.len() < before
     }
 
@@ -149,11 +175,17 @@ impl Thread {
     }
 
     pub(crate) fn create_file(&self, stage: &Stage) -> Result<ThreadFile, String> {
-        let mut file = Home::open_thread(stage.home.thread_path(&self.record)).map_err(|unopened| match unopened {
-            Unopened::HasWriter => "another worker writes it".to_owned(),
-            Unopened::Io(error) => error.to_string(),
-        })?;
-        for record in [Record::Thread(self.record.clone()), Record::Settings(self.settings.clone())] {
+        let mut file =
+            Home::open_thread(stage.home.thread_path(&self.record)).map_err(|unopened| {
+                match unopened {
+                    Unopened::HasWriter => "another worker writes it".to_owned(),
+                    Unopened::Io(error) => error.to_string(),
+                }
+            })?;
+        for record in [
+            Record::Thread(self.record.clone()),
+            Record::Settings(self.settings.clone()),
+        ] {
             file.append(&record).map_err(|error| error.to_string())?;
         }
         Ok(file)

@@ -83,10 +83,19 @@ pub(crate) fn begin(
         diff: None,
         output_schema,
     };
-    let shape = TurnShape { started_at: Some(now.unix_seconds()), ..TurnShape::new(id) };
+    let shape = TurnShape {
+        started_at: Some(now.unix_seconds()),
+        ..TurnShape::new(id)
+    };
     thread.turns_begun += 1;
     thread.recency_ms = now.unix_ms;
-    thread.keep(&Record::TurnStarted { turn: shape.clone(), unix_ms: now.unix_ms }, stage);
+    thread.keep(
+        &Record::TurnStarted {
+            turn: shape.clone(),
+            unix_ms: now.unix_ms,
+        },
+        stage,
+    );
     thread.set_status(Status::ACTIVE, stage, now);
     thread.say(&Event::TurnStarted(&shape), stage, now);
     if thread.is_full {
@@ -103,7 +112,10 @@ pub(crate) fn steer(thread: &mut Thread, input: Input, stage: &mut Stage, now: N
     let is_first = turn.steers.is_empty();
     turn.steers.push_back(input);
     if !turn.parked.is_empty() || matches!(turn.acts.front(), Some(Act::Finish(_))) {
-        let response_ends = turn.acts.iter().position(|act| matches!(act, Act::Usage(_)));
+        let response_ends = turn
+            .acts
+            .iter()
+            .position(|act| matches!(act, Act::Usage(_)));
         turn.acts.truncate(response_ends.map_or(0, |at| at + 1));
     } else if is_first {
         turn.acts.clear();
@@ -121,7 +133,9 @@ pub(crate) fn interrupt(thread: &mut Thread, call: Call, stage: &mut Stage, now:
 
 /// Ends a running turn before its time.
 pub(crate) fn abort(thread: &mut Thread, stage: &mut Stage, now: Now) {
-    let Some(mut turn) = thread.turn.take() else { return };
+    let Some(mut turn) = thread.turn.take() else {
+        return;
+    };
     let parked = std::mem::take(&mut turn.parked);
     for Parked { item, .. } in &parked {
         if let Body::DynamicToolCall(call) = &item.body {
@@ -130,7 +144,10 @@ pub(crate) fn abort(thread: &mut Thread, stage: &mut Stage, now: Now) {
             call.content_items = Some(Vec::new());
             call.success = Some(false);
             call.duration_ms = Some(now.unix_ms.saturating_sub(item.started_at_ms));
-            let item = Item { body: Body::DynamicToolCall(call), ..item.clone() };
+            let item = Item {
+                body: Body::DynamicToolCall(call),
+                ..item.clone()
+            };
             perform::complete(thread, &turn.id, item, stage, now);
         }
     }
@@ -146,7 +163,10 @@ pub(crate) fn abort(thread: &mut Thread, stage: &mut Stage, now: Now) {
 
 /// A response that is cut is counted only if it had been complete, that is, if a tool was waited for.
 pub(crate) fn close_response(thread: &mut Thread, turn: &mut Turn, stage: &mut Stage, now: Now) {
-    let in_tool = turn.acts.iter().position(|act| !matches!(act, Act::Pause(_) | Act::Finish(_)));
+    let in_tool = turn
+        .acts
+        .iter()
+        .position(|act| !matches!(act, Act::Pause(_) | Act::Finish(_)));
     turn.acts.drain(..in_tool.unwrap_or(turn.acts.len()));
     match turn.acts.pop_front() {
         Some(Act::Usage(tokens)) => count(thread, turn, tokens, stage, now),
@@ -156,7 +176,9 @@ pub(crate) fn close_response(thread: &mut Thread, turn: &mut Turn, stage: &mut S
 
 /// Plays on until something has to be waited for.
 pub(crate) fn advance(thread: &mut Thread, stage: &mut Stage, now: Now) {
-    let Some(mut turn) = thread.turn.take() else { return };
+    let Some(mut turn) = thread.turn.take() else {
+        return;
+    };
     turn.due = None;
     while turn.parked.is_empty() {
         let Some(act) = turn.acts.pop_front() else {
@@ -186,7 +208,13 @@ pub(crate) fn count(thread: &mut Thread, turn: &Turn, tokens: Tokens, stage: &mu
     thread.usage.total.add(tokens);
     thread.usage.last = tokens;
     thread.usage_turn = Some(turn.id.clone());
-    thread.keep(&Record::Usage { turn_id: turn.id.clone(), usage: thread.usage }, stage);
+    thread.keep(
+        &Record::Usage {
+            turn_id: turn.id.clone(),
+            usage: thread.usage,
+        },
+        stage,
+    );
     say_usage(thread, turn, stage, now);
 }
 
@@ -194,7 +222,14 @@ fn say_usage(thread: &Thread, turn: &Turn, stage: &mut Stage, now: Now) {
     thread.say(&Event::Usage { turn: &turn.id }, stage, now);
     thread.say(&Event::RateLimits, stage, now);
     if let Some(diff) = &turn.diff {
-        thread.say(&Event::Diff { turn: &turn.id, diff }, stage, now);
+        thread.say(
+            &Event::Diff {
+                turn: &turn.id,
+                diff,
+            },
+            stage,
+            now,
+        );
     }
 }
 
@@ -206,9 +241,20 @@ fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage
             thread.preview = thread.last_said.clone();
         }
         let id = stage.ids.uuid();
-        let body = Body::UserMessage { id, client_id: input.client_id, content: input.content };
+        let body = Body::UserMessage {
+            id,
+            client_id: input.client_id,
+            content: input.content,
+        };
         let item = Item::started(body, now.unix_ms);
-        thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
+        thread.say(
+            &Event::ItemStarted {
+                turn: &turn.id,
+                item: &item,
+            },
+            stage,
+            now,
+        );
         perform::complete(thread, &turn.id, item, stage, now);
     }
     let steps = stage.script.steps_for(&thread.last_said);
@@ -223,10 +269,25 @@ fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage
 /// What the real worker does at the start of a turn when the window was full: it summarises, and counts thrice.
 fn compact(thread: &mut Thread, turn: &Turn, stage: &mut Stage, now: Now) {
     const SUMMARY: Tokens = Tokens::of(100, 10, 0);
-    const KEPT: Tokens = Tokens { total_tokens: 6891, ..Tokens::NONE };
+    const KEPT: Tokens = Tokens {
+        total_tokens: 6891,
+        ..Tokens::NONE
+    };
     thread.is_full = false;
-    let item = Item::started(Body::ContextCompaction { id: stage.ids.uuid() }, now.unix_ms);
-    thread.say(&Event::ItemStarted { turn: &turn.id, item: &item }, stage, now);
+    let item = Item::started(
+        Body::ContextCompaction {
+            id: stage.ids.uuid(),
+        },
+        now.unix_ms,
+    );
+    thread.say(
+        &Event::ItemStarted {
+            turn: &turn.id,
+            item: &item,
+        },
+        stage,
+        now,
+    );
     say_usage(thread, turn, stage, now);
     count(thread, turn, SUMMARY, stage, now);
     thread.usage.last = KEPT;
@@ -240,9 +301,17 @@ fn end(thread: &mut Thread, turn: Turn, how: End, stage: &mut Stage, now: Now) {
         End::Interrupted => (TurnStatus::Interrupted, None),
         End::Failed(error) => (TurnStatus::Failed, Some(error)),
     };
-    let items: Vec<Item> = turn.last_message.filter(|_| status == TurnStatus::Completed).into_iter().collect();
+    let items: Vec<Item> = turn
+        .last_message
+        .filter(|_| status == TurnStatus::Completed)
+        .into_iter()
+        .collect();
     let shape = TurnShape {
-        items_view: if items.is_empty() { ItemsView::NotLoaded } else { ItemsView::Summary },
+        items_view: if items.is_empty() {
+            ItemsView::NotLoaded
+        } else {
+            ItemsView::Summary
+        },
         items,
         status,
         started_at: Some(turn.started.unix_seconds()),
@@ -252,14 +321,34 @@ fn end(thread: &mut Thread, turn: Turn, how: End, stage: &mut Stage, now: Now) {
         ..TurnShape::new(&turn.id)
     };
     thread.updated_ms = now.unix_ms;
-    thread.keep(&Record::TurnEnded { turn: TurnShape { items: Vec::new(), ..shape.clone() }, unix_ms: now.unix_ms }, stage);
+    thread.keep(
+        &Record::TurnEnded {
+            turn: TurnShape {
+                items: Vec::new(),
+                ..shape.clone()
+            },
+            unix_ms: now.unix_ms,
+        },
+        stage,
+    );
     thread.interrupted_turn = (status == TurnStatus::Interrupted).then(|| turn.id.clone());
     if let Some(error) = &shape.error {
         thread.set_status(Status::SystemError, stage, now);
-        thread.say(&Event::Error { turn: &turn.id, error, will_retry: false }, stage, now);
+        thread.say(
+            &Event::Error {
+                turn: &turn.id,
+                error,
+                will_retry: false,
+            },
+            stage,
+            now,
+        );
     }
     if status != TurnStatus::Interrupted {
-        thread.read_state.first_unread_turn.get_or_insert_with(|| turn.id.clone());
+        thread
+            .read_state
+            .first_unread_turn
+            .get_or_insert_with(|| turn.id.clone());
         thread.read_state.revision = Some(stage.ids.uuid());
         thread.keep(&Record::Unread(thread.read_state.clone()), stage);
         thread.say(&Event::Unread, stage, now);

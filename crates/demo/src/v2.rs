@@ -5,6 +5,8 @@ mod gate;
 mod handshake;
 mod history;
 mod models;
+mod open;
+mod paging;
 mod shapes;
 mod speech;
 mod threads;
@@ -13,8 +15,8 @@ mod turns;
 
 pub(crate) use calls::call;
 pub(crate) use handshake::user_agent;
+pub(crate) use open::{absolute, default_settings};
 pub(crate) use speech::{DeltaFrame, ask, decision, say};
-pub(crate) use threads::{absolute, default_settings};
 
 /// The codex version that is spoken.
 pub(crate) fn version() -> &'static str {

@@ -35,12 +35,18 @@ impl Worker {
         for fault in stage.script.faults_at_start() {
             faults::commit_at_start(fault, &mut stage);
         }
-        Self { stage, threads: BTreeMap::new(), calls: 0 }
+        Self {
+            stage,
+            threads: BTreeMap::new(),
+            calls: 0,
+        }
     }
 
     /// A client has connected.
     pub fn handle_opened(&mut self, connection: ConnectionId) {
-        self.stage.connections.insert(connection, Connection::default());
+        self.stage
+            .connections
+            .insert(connection, Connection::default());
         if self.stage.dialect == Dialect::V1 {
             self.stage.outputs.send(connection, v1::READY_LINE.to_vec());
         }
@@ -53,13 +59,17 @@ impl Worker {
             Ok(Some(Incoming::Call { id, method, params })) => {
                 self.handle_call(&Call { connection, id }, &method, params, now);
             }
-            Ok(Some(Incoming::Notification { method })) => self.handle_notification(connection, &method),
+            Ok(Some(Incoming::Notification { method })) => {
+                self.handle_notification(connection, &method);
+            }
             Ok(Some(Incoming::Answer { id, outcome })) => self.handle_answer(&id, &outcome, now),
             Err(dropped @ Dropped::NotAMessage(_)) => {
-                self.stage.log(format!("ERROR failed to deserialize a message: {dropped}"));
+                self.stage
+                    .log(format!("ERROR failed to deserialize a message: {dropped}"));
             }
             Err(dropped @ Dropped::NotUtf8) => {
-                self.stage.log(format!("ERROR failed to read stdin: {dropped}"));
+                self.stage
+                    .log(format!("ERROR failed to read stdin: {dropped}"));
                 self.stage.outputs.push(Output::End(Ending::Exit(0)));
             }
         }
@@ -87,7 +97,11 @@ impl Worker {
 
     /// When [`Worker::handle_timeout`] is wanted.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let acts = self.threads.values().filter_map(|thread| thread.turn.as_ref()?.due).min();
+        let acts = self
+            .threads
+            .values()
+            .filter_map(|thread| thread.turn.as_ref()?.due)
+            .min();
         match self.stage.outputs.paused_until() {
             Some(until) => Some(until),
             None => acts,
@@ -122,15 +136,28 @@ impl Worker {
 
     /// The same for a thread that is known to be loaded.
     pub(crate) fn thread(&mut self, id: &str) -> (&mut Stage, &mut Thread) {
-        (&mut self.stage, self.threads.get_mut(id).expect("the caller has just looked"))
+        (
+            &mut self.stage,
+            self.threads
+                .get_mut(id)
+                .expect("the caller has just looked"),
+        )
     }
 
     fn handle_call(&mut self, call: &Call, method: &str, params: Option<Value>, now: Now) {
         self.calls += 1;
-        if self.stage.script.calls.unanswered.iter().any(|unanswered| unanswered == method) {
+        if self
+            .stage
+            .script
+            .calls
+            .unanswered
+            .iter()
+            .any(|unanswered| unanswered == method)
+        {
             return;
         }
-        let is_overloaded = self.stage.overload_every > 0 && self.calls.is_multiple_of(self.stage.overload_every);
+        let is_overloaded =
+            self.stage.overload_every > 0 && self.calls.is_multiple_of(self.stage.overload_every);
         let outcome = if method == "initialize" {
             match faults::handshake(&self.stage, params.as_ref()) {
                 faults::Handshake::Right => self.answer(call, method, params, now),
@@ -138,7 +165,10 @@ impl Worker {
                 faults::Handshake::Silent => return,
             }
         } else if is_overloaded {
-            Err(Refusal::of(Refusal::OVERLOADED, "Server overloaded; retry later."))
+            Err(Refusal::of(
+                Refusal::OVERLOADED,
+                "Server overloaded; retry later.",
+            ))
         } else {
             self.answer(call, method, params, now)
         };
@@ -147,7 +177,13 @@ impl Worker {
         }
     }
 
-    fn answer(&mut self, call: &Call, method: &str, params: Option<Value>, now: Now) -> Result<(), Refusal> {
+    fn answer(
+        &mut self,
+        call: &Call,
+        method: &str,
+        params: Option<Value>,
+        now: Now,
+    ) -> Result<(), Refusal> {
         match self.stage.dialect {
             Dialect::V1 => v1::call(self, call, method, params, now),
             Dialect::V2 => v2::call(self, call, method, params, now),
@@ -158,14 +194,20 @@ impl Worker {
     fn handle_notification(&mut self, connection: ConnectionId, method: &str) {
         if method == "initialized" && self.stage.script.handshake.reject_initialized {
             let refusal = Refusal::of(Refusal::METHOD_NOT_FOUND, "Method not found: initialized");
-            self.stage.outputs.send(connection, lines::error(None, &refusal));
+            self.stage
+                .outputs
+                .send(connection, lines::error(None, &refusal));
         }
     }
 
     fn handle_answer(&mut self, id: &CallId, outcome: &incoming::Outcome, now: Now) {
         let CallId::Number(id) = id else { return };
-        let Ok(request) = u64::try_from(*id) else { return };
-        let Some(thread_id) = self.stage.asked.remove(&request) else { return };
+        let Ok(request) = u64::try_from(*id) else {
+            return;
+        };
+        let Some(thread_id) = self.stage.asked.remove(&request) else {
+            return;
+        };
         if let Some(thread) = self.threads.get_mut(&thread_id) {
             approval::answered(thread, request, outcome, &mut self.stage, now);
         }

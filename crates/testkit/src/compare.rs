@@ -1,17 +1,16 @@
 //! Compares what two workers said in the same exchange: the same lines in the same order, with the same keys, types
 //! and values, whatever the ids are called.
 //!
-//! Lines that race in the real worker are compared after the others of their process: the order of those of one name
-//! counts, their place does not.
+//! Lines that race in the real worker are compared after the others of their process: that they come counts, and how
+//! often, their place does not.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use serde_json::Value;
 
 use crate::ids::{Piece, pieces};
-use crate::transcript::{Direction, Transcript};
+use crate::transcript::{Direction, Entry, Transcript};
 
 /// Everything in which `actual` differs from `expected`, but for the `races`.
 pub fn compare(expected: &Transcript, actual: &Transcript, races: &Races<'_>) -> Vec<Mismatch> {
@@ -23,10 +22,10 @@ pub fn compare(expected: &Transcript, actual: &Transcript, races: &Races<'_>) ->
             Pair::OnlyExpected(line) | Pair::OnlyActual(line)
                 if races.optional.contains(line.name.as_str()) => {}
             Pair::OnlyExpected(line) => {
-                comparison.report(&line.name, "", What::Missing, Some(line.message), None);
+                comparison.report(&line.name, "", What::Missing, Some(&line.message), None);
             }
             Pair::OnlyActual(line) => {
-                comparison.report(&line.name, "", What::Extra, None, Some(line.message));
+                comparison.report(&line.name, "", What::Extra, None, Some(&line.message));
             }
         }
     }
@@ -119,76 +118,90 @@ fn first_difference(one: &str, other: &str) -> usize {
 }
 
 /// A line of a worker.
-struct Line<'a> {
+struct Line {
     name: String,
-    message: &'a Value,
+    message: Value,
 }
 
 /// What the worker said, in order, each process's racing lines last.
-fn lines<'a>(transcript: &'a Transcript, races: &Races<'_>) -> Vec<Line<'a>> {
+fn lines(transcript: &Transcript, races: &Races<'_>) -> Vec<Line> {
     let mut calls: HashMap<String, &str> = HashMap::new();
     let (mut lines, mut racing) = (Vec::new(), Vec::new());
-    for entry in &transcript.entries {
-        let message = &entry.message;
-        match entry.direction {
+    for Entry { direction, message } in &transcript.entries {
+        match direction {
             Direction::Sent => {
-                calls.extend(
-                    message["method"]
-                        .as_str()
-                        .map(|method| (message["id"].to_string(), method)),
-                );
+                let method = message["method"].as_str();
+                calls.extend(method.map(|method| (message["id"].to_string(), method)));
             }
             Direction::Received => {
-                let line = Line::of(message, &calls);
+                let line = Line {
+                    name: name(message, &calls),
+                    message: message.clone(),
+                };
                 if races.floating.contains(line.name.as_str()) {
-                    racing.push(line);
+                    racing.push(line.without_place());
                 } else {
                     lines.push(line);
                 }
             }
             Direction::Exit => {
-                racing.sort_by(by_name);
+                racing.sort_by_cached_key(Line::what_it_says);
                 lines.append(&mut racing);
                 lines.push(Line {
                     name: "exit".to_owned(),
-                    message,
+                    message: message.clone(),
                 });
             }
         }
     }
-    racing.sort_by(by_name);
+    racing.sort_by_cached_key(Line::what_it_says);
     lines.append(&mut racing);
     lines
 }
 
-fn by_name(one: &Line<'_>, other: &Line<'_>) -> Ordering {
-    one.name.cmp(&other.name)
+fn name(message: &Value, calls: &HashMap<String, &str>) -> String {
+    let answered = || calls.get(&message["id"].to_string()).unwrap_or(&"unknown");
+    match (
+        message["method"].as_str(),
+        message["params"]["item"]["type"].as_str(),
+    ) {
+        (Some(method), Some(item)) => format!("{method} {item}"),
+        (Some(method), None) => method.to_owned(),
+        (None, _) if message["error"].is_null() => format!("{} result", answered()),
+        (None, _) => format!("{} error", answered()),
+    }
 }
 
-impl<'a> Line<'a> {
-    fn of(message: &'a Value, calls: &HashMap<String, &str>) -> Self {
-        let answered = || calls.get(&message["id"].to_string()).unwrap_or(&"unknown");
-        let name = match (
-            message["method"].as_str(),
-            message["params"]["item"]["type"].as_str(),
-        ) {
-            (Some(method), Some(item)) => format!("{method} {item}"),
-            (Some(method), None) => method.to_owned(),
-            (None, _) if message["error"].is_null() => format!("{} result", answered()),
-            (None, _) => format!("{} error", answered()),
-        };
-        Self { name, message }
+impl Line {
+    /// A request whose place is luck has its number by luck too.
+    fn without_place(mut self) -> Self {
+        if let Some(fields) = self.message.as_object_mut() {
+            fields.remove("id");
+        }
+        self
+    }
+
+    /// The name and all that is no id: lines are sorted by it that have no order.
+    fn what_it_says(&self) -> (String, String) {
+        let message = self.message.to_string();
+        let plain = pieces(&message)
+            .into_iter()
+            .filter_map(|piece| match piece {
+                Piece::Plain(plain) => Some(plain),
+                Piece::Id { .. } => None,
+            });
+        (self.name.clone(), plain.collect())
     }
 }
 
 enum Pair<'a> {
-    Both(&'a Line<'a>, &'a Line<'a>),
-    OnlyExpected(&'a Line<'a>),
-    OnlyActual(&'a Line<'a>),
+    Both(&'a Line, &'a Line),
+    OnlyExpected(&'a Line),
+    OnlyActual(&'a Line),
 }
 
 /// Pairs the lines by the longest common subsequence of their names, so that one missing line is one mismatch.
-fn aligned<'a>(expected: &'a [Line<'a>], actual: &'a [Line<'a>]) -> Vec<Pair<'a>> {
+fn aligned<'a>(expected: &'a [Line], actual: &'a [Line]) -> Vec<Pair<'a>> {
     let mut lengths = vec![vec![0_usize; actual.len() + 1]; expected.len() + 1];
     for (e, expected) in expected.iter().enumerate().rev() {
         for (a, actual) in actual.iter().enumerate().rev() {
@@ -228,8 +241,8 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn line(&mut self, expected: &Line<'_>, actual: &Line<'_>) {
-        self.value(&expected.name, "", expected.message, actual.message);
+    fn line(&mut self, expected: &Line, actual: &Line) {
+        self.value(&expected.name, "", &expected.message, &actual.message);
     }
 
     fn value(&mut self, line: &str, path: &str, expected: &Value, actual: &Value) {

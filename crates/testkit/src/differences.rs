@@ -115,7 +115,7 @@ impl Differences {
                 None => judgement.unexplained.push(mismatch),
             }
         }
-        let said = names(expected);
+        let said = &names(expected) | &names(actual);
         for (index, entry) in self.entries.iter().enumerate() {
             if entry.is_race() && said.contains(&entry.line) {
                 need(index);

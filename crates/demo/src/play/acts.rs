@@ -14,9 +14,17 @@ pub(crate) enum Act {
     /// An item begins: a message or reasoning.
     Open(Body),
     /// Deltas of the open message.
-    Stream { source: Source, pause: Duration },
-    SummaryPart { index: usize },
-    SummaryText { index: usize, text: String },
+    Stream {
+        source: Source,
+        pause: Duration,
+    },
+    SummaryPart {
+        index: usize,
+    },
+    SummaryText {
+        index: usize,
+        text: String,
+    },
     ReasoningText(String),
     /// The open item is complete.
     Close,
@@ -46,14 +54,22 @@ pub(crate) enum Act {
 pub(crate) enum Source {
     Words(VecDeque<String>),
     /// `t0 `, `t1 `, … made as they are sent, so that a million cost nothing.
-    Numbered { letter: char, next: u64, count: u64 },
+    Numbered {
+        letter: char,
+        next: u64,
+        count: u64,
+    },
 }
 
 impl Source {
     pub(crate) fn next(&mut self) -> Option<String> {
         match self {
             Self::Words(words) => words.pop_front(),
-            Self::Numbered { letter, next, count } => (*next < *count).then(|| {
+            Self::Numbered {
+                letter,
+                next,
+                count,
+            } => (*next < *count).then(|| {
                 *next += 1;
                 format!("{letter}{} ", *next - 1)
             }),

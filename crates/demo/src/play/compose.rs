@@ -39,7 +39,11 @@ pub(crate) fn compose(steps: &[Step], scene: &mut Scene<'_>) -> VecDeque<Act> {
 fn is_tool(step: &Step) -> bool {
     matches!(
         step,
-        Step::Shell { .. } | Step::Patch { .. } | Step::Plan | Step::Tool { .. } | Step::Tools { .. }
+        Step::Shell { .. }
+            | Step::Patch { .. }
+            | Step::Plan
+            | Step::Tool { .. }
+            | Step::Tools { .. }
     )
 }
 
@@ -48,17 +52,27 @@ impl Scene<'_> {
         match step {
             Step::Say(said) => self.message(words(said.iter().map(String::as_str)), TEXT, acts),
             Step::Json(text) => self.message(words([text.as_str()]), TEXT, acts),
-            Step::Deltas { count } => self.message(numbered('t', *count), Tokens::of(100, *count, 0), acts),
+            Step::Deltas { count } => {
+                self.message(numbered('t', *count), Tokens::of(100, *count, 0), acts);
+            }
             Step::Slow { count, pause } => self.paced(numbered('s', *count), *pause, TEXT, acts),
             Step::Friendly => self.friendly(acts),
             Step::Reason => self.reason(acts),
             Step::Shell { command, escalated } => {
                 let id = self.call_id();
-                acts.push(Act::Shell(Shell { id, command: command.clone(), escalated: *escalated }));
+                acts.push(Act::Shell(Shell {
+                    id,
+                    command: command.clone(),
+                    escalated: *escalated,
+                }));
                 acts.push(Act::Usage(TOOL));
             }
             Step::Patch { path, text } => {
-                acts.push(Act::Patch(Patch { id: self.call_id(), path: path.clone(), text: text.clone() }));
+                acts.push(Act::Patch(Patch {
+                    id: self.call_id(),
+                    path: path.clone(),
+                    text: text.clone(),
+                }));
                 acts.push(Act::Usage(TOOL));
             }
             Step::Plan => {
@@ -71,7 +85,11 @@ impl Scene<'_> {
                 acts.push(Act::Usage(TOOL));
             }
             Step::Tool { name, arguments } => {
-                let call = ToolUse { id: self.call_id(), name: name.clone(), arguments: arguments.clone() };
+                let call = ToolUse {
+                    id: self.call_id(),
+                    name: name.clone(),
+                    arguments: arguments.clone(),
+                };
                 acts.push(Act::Tools(vec![call]));
                 acts.push(Act::Usage(TOOL));
             }
@@ -85,7 +103,9 @@ impl Scene<'_> {
                 acts.push(Act::Tools((1..=*count).map(call).collect()));
                 acts.push(Act::Usage(TOOL));
             }
-            Step::Http { once: true, .. } => self.step(&Step::parse("text").expect("a known step"), acts),
+            Step::Http { once: true, .. } => {
+                self.step(&Step::parse("text").expect("a known step"), acts);
+            }
             Step::Http { code, once: false } => {
                 let (retry, fail) = provider::http(*code);
                 acts.extend(retry.map(Act::Retry));
@@ -106,7 +126,11 @@ impl Scene<'_> {
         match self.output_schema {
             Some(schema) => {
                 let answer = structured::example(schema).to_string();
-                self.message(words([answer.as_str()]), friendly::tokens(self.asked, &answer), acts);
+                self.message(
+                    words([answer.as_str()]),
+                    friendly::tokens(self.asked, &answer),
+                    acts,
+                );
             }
             None => {
                 let answer = friendly::answer(self.asked);
@@ -120,17 +144,33 @@ impl Scene<'_> {
     fn reason(&mut self, acts: &mut Vec<Act>) {
         let number = self.ids.number();
         let id = format!("rs_resp_{number}");
-        acts.push(Act::Open(Body::Reasoning { id, summary: Vec::new(), content: Vec::new() }));
+        acts.push(Act::Open(Body::Reasoning {
+            id,
+            summary: Vec::new(),
+            content: Vec::new(),
+        }));
         acts.push(Act::SummaryPart { index: 0 });
         for text in ["**Thinking", " hard** ", "about it."] {
-            acts.push(Act::SummaryText { index: 0, text: text.to_owned() });
+            acts.push(Act::SummaryText {
+                index: 0,
+                text: text.to_owned(),
+            });
         }
         acts.push(Act::SummaryPart { index: 1 });
-        acts.push(Act::SummaryText { index: 1, text: "Second part.".to_owned() });
+        acts.push(Act::SummaryText {
+            index: 1,
+            text: "Second part.".to_owned(),
+        });
         acts.extend(["raw ", "chain"].map(|text| Act::ReasoningText(text.to_owned())));
         acts.push(Act::Close);
-        acts.push(Act::Open(Body::message(format!("msg_resp_{number}"), String::new())));
-        acts.push(Act::Stream { source: words(["Reasoned ", "answer."]), pause: Duration::ZERO });
+        acts.push(Act::Open(Body::message(
+            format!("msg_resp_{number}"),
+            String::new(),
+        )));
+        acts.push(Act::Stream {
+            source: words(["Reasoned ", "answer."]),
+            pause: Duration::ZERO,
+        });
         acts.extend([Act::Close, Act::Usage(Tokens::of(100, 30, 20))]);
     }
 
@@ -139,7 +179,10 @@ impl Scene<'_> {
         let (retry, fail) = provider::cut();
         for outcome in [Act::Retry(retry), Act::Fail(fail)] {
             self.open_message(acts);
-            acts.push(Act::Stream { source: words(["partial"]), pause: Duration::ZERO });
+            acts.push(Act::Stream {
+                source: words(["partial"]),
+                pause: Duration::ZERO,
+            });
             acts.extend([Act::RateLimits, outcome]);
         }
     }
@@ -151,10 +194,19 @@ impl Scene<'_> {
             Fault::Crash { after, .. } => numbered('t', after),
             _ => words(["Before ", "the ", "fault; "]),
         };
-        acts.push(Act::Stream { source: before, pause: Duration::ZERO });
+        acts.push(Act::Stream {
+            source: before,
+            pause: Duration::ZERO,
+        });
         acts.push(Act::Fault(fault));
-        if !matches!(fault, Fault::Crash { .. } | Fault::HalfLine { rest: Rest::Never }) {
-            acts.push(Act::Stream { source: words(["after ", "the ", "fault."]), pause: Duration::ZERO });
+        if !matches!(
+            fault,
+            Fault::Crash { .. } | Fault::HalfLine { rest: Rest::Never }
+        ) {
+            acts.push(Act::Stream {
+                source: words(["after ", "the ", "fault."]),
+                pause: Duration::ZERO,
+            });
             acts.extend([Act::Close, Act::Usage(TEXT)]);
         }
     }
@@ -165,11 +217,18 @@ impl Scene<'_> {
 
     fn paced(&mut self, source: Source, pause: Duration, tokens: Tokens, acts: &mut Vec<Act>) {
         self.open_message(acts);
-        acts.extend([Act::Stream { source, pause }, Act::Close, Act::Usage(tokens)]);
+        acts.extend([
+            Act::Stream { source, pause },
+            Act::Close,
+            Act::Usage(tokens),
+        ]);
     }
 
     fn open_message(&mut self, acts: &mut Vec<Act>) {
-        acts.push(Act::Open(Body::message(format!("msg_resp_{}", self.ids.number()), String::new())));
+        acts.push(Act::Open(Body::message(
+            format!("msg_resp_{}", self.ids.number()),
+            String::new(),
+        )));
     }
 
     fn call_id(&mut self) -> String {
@@ -183,7 +242,10 @@ const TOOL: Tokens = Tokens::of(200, 20, 0);
 
 /// What the real worker reports when the window is full: all of it, and nothing else.
 fn full_window() -> Tokens {
-    Tokens { total_tokens: CONTEXT_WINDOW_TOKENS, ..Tokens::default() }
+    Tokens {
+        total_tokens: CONTEXT_WINDOW_TOKENS,
+        ..Tokens::default()
+    }
 }
 
 fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Source {
@@ -191,7 +253,11 @@ fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Source {
 }
 
 fn numbered(letter: char, count: u64) -> Source {
-    Source::Numbered { letter, next: 0, count }
+    Source::Numbered {
+        letter,
+        next: 0,
+        count,
+    }
 }
 
 impl Fault {

@@ -12,13 +12,15 @@ const ECHO_CHARS_MAX: usize = 240;
 /// Says where one is, echoes what was asked, and tells how to get the real thing.
 pub(super) fn answer(asked: &str) -> String {
     let echo = match quoted(asked) {
-        Some(asked) => format!("You asked: “{asked}”"),
-        None => "You asked nothing yet".to_owned(),
+        Some(asked) => format!("You asked: “{asked}” And"),
+        None => "You asked nothing yet, but".to_owned(),
     };
     format!(
-        "Hello! This is Switchboard's built-in demo worker, not a model: it understands nothing, but it speaks the same \
-         protocol as the real one. {echo}, and these words stream to you the way a model's would.\n\n\
-         For real answers install Codex (`npm install -g @openai/codex`), run `codex login`, and start Switchboard again."
+        "Hello from Switchboard's built-in demo worker. There is no model here: I understand nothing, \
+         but I speak the same protocol as the real one. {echo} this answer streams to you word by word, \
+         as a model's would.\n\n\
+         For real answers, install Codex (`npm install -g @openai/codex`), run `codex login`, and start \
+         Switchboard again."
     )
 }
 
@@ -31,7 +33,10 @@ pub(super) fn pause(words: usize) -> Duration {
 /// A guess at four characters a token.
 pub(super) fn tokens(asked: &str, answer: &str) -> Tokens {
     let guess = |text: &str| u64::try_from(text.chars().count().div_ceil(4)).unwrap_or(u64::MAX);
-    Tokens { cached_input_tokens: 0, ..Tokens::of(guess(asked), guess(answer), 0) }
+    Tokens {
+        cached_input_tokens: 0,
+        ..Tokens::of(guess(asked), guess(answer), 0)
+    }
 }
 
 fn quoted(asked: &str) -> Option<String> {

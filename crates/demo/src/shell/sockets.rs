@@ -37,13 +37,21 @@ const SLOW_CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves until it is told to end.
 pub(crate) fn run(worker: Worker, capture: Capture, listen: &Listen) -> io::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let listener = Listener::bind(listen).await?;
         process::say(&format!("listening on {}", listener.address()?));
         let (arrivals, inbox) = mpsc::channel(INBOX_MESSAGES);
-        let shell =
-            Shell { worker, capture, inbox, outboxes: BTreeMap::new(), deafness: Deafness::default(), terminations: 0 };
+        let shell = Shell {
+            worker,
+            capture,
+            inbox,
+            outboxes: BTreeMap::new(),
+            deafness: Deafness::default(),
+            terminations: 0,
+        };
         tokio::select! {
             code = shell.run() => Ok(code),
             error = accept_all(&listener, arrivals) => Err(error),
@@ -69,7 +77,9 @@ struct Shell {
 
 impl Shell {
     async fn run(mut self) -> ExitCode {
-        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return ExitCode::FAILURE };
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+            return ExitCode::FAILURE;
+        };
         loop {
             if let Some(code) = self.drain().await {
                 return code;
@@ -97,7 +107,8 @@ impl Shell {
             }
             Arrival::Line(connection, line) => {
                 self.capture.line(line.as_bytes());
-                self.worker.handle_line(connection, line.as_bytes(), Now::read());
+                self.worker
+                    .handle_line(connection, line.as_bytes(), Now::read());
             }
             Arrival::Closed(connection) => self.close(connection),
         }
@@ -123,8 +134,14 @@ impl Shell {
     }
 
     async fn send(&mut self, connection: ConnectionId, output: Output) {
-        let Some(outbox) = self.outboxes.get(&connection) else { return };
-        if outbox.send_timeout(output, SLOW_CLIENT_TIMEOUT).await.is_err() {
+        let Some(outbox) = self.outboxes.get(&connection) else {
+            return;
+        };
+        if outbox
+            .send_timeout(output, SLOW_CLIENT_TIMEOUT)
+            .await
+            .is_err()
+        {
             self.close(connection);
         }
     }
@@ -170,7 +187,9 @@ async fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 /// A socket that only its owner may use. One that nobody answers is replaced.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     if BlockingUnixStream::connect(path).is_ok() {
-        return Err(io::Error::other("app-server control socket is already in use"));
+        return Err(io::Error::other(
+            "app-server control socket is already in use",
+        ));
     }
     let _ = fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
@@ -214,9 +233,15 @@ async fn serve<S>(stream: S, connection: ConnectionId, arrivals: mpsc::Sender<Ar
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let Ok(Some(socket)) = http::accept(stream).await else { return };
+    let Ok(Some(socket)) = http::accept(stream).await else {
+        return;
+    };
     let (outbox, outputs) = mpsc::channel(OUTBOX_OUTPUTS);
-    if arrivals.send(Arrival::Opened(connection, outbox)).await.is_ok() {
+    if arrivals
+        .send(Arrival::Opened(connection, outbox))
+        .await
+        .is_ok()
+    {
         converse(socket, connection, &arrivals, outputs).await;
         let _ = arrivals.send(Arrival::Closed(connection)).await;
     }
@@ -235,7 +260,10 @@ async fn converse<S>(
     let reading = async {
         while let Some(Ok(message)) = stream.next().await {
             if let Message::Text(line) = message
-                && arrivals.send(Arrival::Line(connection, line)).await.is_err()
+                && arrivals
+                    .send(Arrival::Line(connection, line))
+                    .await
+                    .is_err()
             {
                 return;
             }
@@ -263,16 +291,27 @@ async fn converse<S>(
 /// The frames of an output: one a line; a long line in pieces that are never all there.
 fn frames(output: Output, unfinished: &mut Vec<u8>) -> Box<dyn Iterator<Item = Message> + Send> {
     match output {
-        Output::LongLine { head, filler_bytes, mut tail, .. } => {
+        Output::LongLine {
+            head,
+            filler_bytes,
+            mut tail,
+            ..
+        } => {
             tail.pop();
             Box::new(long_line(head, filler_bytes, tail))
         }
         Output::Bytes { bytes, .. } => {
             unfinished.extend_from_slice(&bytes);
-            let whole = unfinished.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+            let whole = unfinished
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |last| last + 1);
             let rest = unfinished.split_off(whole);
             let lines = std::mem::replace(unfinished, rest);
-            let frames: Vec<Message> = lines.split_inclusive(|byte| *byte == b'\n').map(frame).collect();
+            let frames: Vec<Message> = lines
+                .split_inclusive(|byte| *byte == b'\n')
+                .map(frame)
+                .collect();
             Box::new(frames.into_iter())
         }
         _ => Box::new(std::iter::empty()),
@@ -288,8 +327,14 @@ fn frame(line: &[u8]) -> Message {
     }
 }
 
-fn long_line(head: Vec<u8>, filler_bytes: u64, tail: Vec<u8>) -> impl Iterator<Item = Message> + Send {
-    let piece = |bytes: Vec<u8>, kind, is_last| Message::Frame(Frame::message(bytes, OpCode::Data(kind), is_last));
+fn long_line(
+    head: Vec<u8>,
+    filler_bytes: u64,
+    tail: Vec<u8>,
+) -> impl Iterator<Item = Message> + Send {
+    let piece = |bytes: Vec<u8>, kind, is_last| {
+        Message::Frame(Frame::message(bytes, OpCode::Data(kind), is_last))
+    };
     let mut left = filler_bytes;
     let filler = std::iter::from_fn(move || {
         let length = usize::try_from(left).unwrap_or(usize::MAX).min(CHUNK_BYTES);

@@ -32,7 +32,10 @@ pub(crate) fn run(mut worker: Worker, mut capture: Capture) -> ExitCode {
     let deafness = Deafness::default();
     watch_terminate(arrivals.clone(), deafness.clone());
     thread::spawn(move || read_lines(&arrivals));
-    let mut stdout = Gathered { sink: io::stdout().lock(), buffer: Vec::with_capacity(CHUNK_BYTES) };
+    let mut stdout = Gathered {
+        sink: io::stdout().lock(),
+        buffer: Vec::with_capacity(CHUNK_BYTES),
+    };
     worker.handle_opened(CLIENT);
     loop {
         match drain(&mut worker, &mut stdout, &deafness) {
@@ -75,8 +78,15 @@ fn read_lines(arrivals: &SyncSender<Wake>) {
 
 /// SIGTERM ends the loop, or, if that is stuck in a write, the process.
 fn watch_terminate(arrivals: SyncSender<Wake>, deafness: Deafness) {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-    let Ok(mut terminate) = runtime.block_on(async { signal(SignalKind::terminate()) }) else { return };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    else {
+        return;
+    };
+    let Ok(mut terminate) = runtime.block_on(async { signal(SignalKind::terminate()) }) else {
+        return;
+    };
     thread::spawn(move || {
         runtime.block_on(async {
             while terminate.recv().await.is_some() {
@@ -91,7 +101,9 @@ fn watch_terminate(arrivals: SyncSender<Wake>, deafness: Deafness) {
 }
 
 fn wait(inbox: &Receiver<Wake>, until: Option<Instant>) -> Wake {
-    let Some(until) = until else { return inbox.recv().unwrap_or(Wake::End) };
+    let Some(until) = until else {
+        return inbox.recv().unwrap_or(Wake::End);
+    };
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return match inbox.try_recv() {
@@ -116,7 +128,12 @@ fn drain(
     while let Some(output) = worker.poll_output(Instant::now()) {
         match output {
             Output::Bytes { bytes, .. } => stdout.write(&bytes)?,
-            Output::LongLine { head, filler_bytes, tail, .. } => {
+            Output::LongLine {
+                head,
+                filler_bytes,
+                tail,
+                ..
+            } => {
                 stdout.write(&head)?;
                 stdout.fill(filler_bytes)?;
                 stdout.write(&tail)?;

@@ -14,38 +14,83 @@ use crate::thread::Thread;
 pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage) {
     match *event {
         Event::TurnStarted(turn) => {
-            emit(thread, &turn.id, json!({"type": "task_started", "model_context_window": null}), stage);
+            emit(
+                thread,
+                &turn.id,
+                &json!({"type": "task_started", "model_context_window": null}),
+                stage,
+            );
         }
         Event::ItemStarted { turn, item } => {
             if let Some(shape) = item_shape(item) {
-                emit(thread, turn, in_item("item_started", thread, turn, &json!({"item": shape})), stage);
+                emit(
+                    thread,
+                    turn,
+                    &in_item("item_started", thread, turn, &json!({"item": shape})),
+                    stage,
+                );
             }
         }
         Event::ItemCompleted { turn, item } => completed(thread, turn, item, stage),
         Event::MessageDelta { turn, item, delta } => {
             let params = json!({"item_id": item, "delta": delta});
-            emit(thread, turn, in_item("agent_message_content_delta", thread, turn, &params), stage);
-            emit(thread, turn, json!({"type": "agent_message_delta", "delta": delta}), stage);
+            emit(
+                thread,
+                turn,
+                &in_item("agent_message_content_delta", thread, turn, &params),
+                stage,
+            );
+            emit(
+                thread,
+                turn,
+                &json!({"type": "agent_message_delta", "delta": delta}),
+                stage,
+            );
         }
         Event::SummaryPart { turn, item, index } => {
             let break_ = json!({"type": "agent_reasoning_section_break", "item_id": item, "summary_index": index});
-            emit(thread, turn, break_, stage);
+            emit(thread, turn, &break_, stage);
         }
-        Event::SummaryDelta { turn, item, index, delta } => {
+        Event::SummaryDelta {
+            turn,
+            item,
+            index,
+            delta,
+        } => {
             let params = json!({"item_id": item, "delta": delta, "summary_index": index});
-            emit(thread, turn, in_item("reasoning_content_delta", thread, turn, &params), stage);
-            emit(thread, turn, json!({"type": "agent_reasoning_delta", "delta": delta}), stage);
+            emit(
+                thread,
+                turn,
+                &in_item("reasoning_content_delta", thread, turn, &params),
+                stage,
+            );
+            emit(
+                thread,
+                turn,
+                &json!({"type": "agent_reasoning_delta", "delta": delta}),
+                stage,
+            );
         }
         Event::ReasoningDelta { turn, item, delta } => {
             let params = json!({"item_id": item, "delta": delta, "content_index": 0});
-            emit(thread, turn, in_item("reasoning_raw_content_delta", thread, turn, &params), stage);
-            emit(thread, turn, json!({"type": "agent_reasoning_raw_content_delta", "delta": delta}), stage);
+            emit(
+                thread,
+                turn,
+                &in_item("reasoning_raw_content_delta", thread, turn, &params),
+                stage,
+            );
+            emit(
+                thread,
+                turn,
+                &json!({"type": "agent_reasoning_raw_content_delta", "delta": delta}),
+                stage,
+            );
         }
         Event::Running { turn, item, asked } => running(thread, turn, item, asked, stage),
         Event::CommandOutput { turn, item, delta } => {
             let chunk = base64(delta.as_bytes());
             let delta = json!({"type": "exec_command_output_delta", "call_id": item, "stream": "stdout", "chunk": chunk});
-            emit(thread, turn, delta, stage);
+            emit(thread, turn, &delta, stage);
         }
         Event::Usage { turn } => token_count(thread, turn, stage),
         Event::Plan { turn, steps } => {
@@ -53,19 +98,40 @@ pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage) {
                 .iter()
                 .map(|step| json!({"step": step.step, "status": step.status.replace("inProgress", "in_progress")}))
                 .collect();
-            emit(thread, turn, json!({"type": "plan_update", "explanation": "Three steps.", "plan": plan}), stage);
+            emit(
+                thread,
+                turn,
+                &json!({"type": "plan_update", "explanation": "Three steps.", "plan": plan}),
+                stage,
+            );
         }
-        Event::Diff { turn, diff } => emit(thread, turn, json!({"type": "turn_diff", "unified_diff": diff}), stage),
-        Event::Error { turn, error, will_retry } => {
+        Event::Diff { turn, diff } => emit(
+            thread,
+            turn,
+            &json!({"type": "turn_diff", "unified_diff": diff}),
+            stage,
+        ),
+        Event::Error {
+            turn,
+            error,
+            will_retry,
+        } => {
             let kind = if will_retry { "stream_error" } else { "error" };
-            emit(thread, turn, json!({"type": kind, "message": error.message}), stage);
+            emit(
+                thread,
+                turn,
+                &json!({"type": kind, "message": error.message}),
+                stage,
+            );
         }
         Event::TurnEnded(turn) => {
             let end = match turn.status {
                 TurnStatus::Interrupted => json!({"type": "turn_aborted", "reason": "interrupted"}),
-                _ => json!({"type": "task_complete", "last_agent_message": last_message(&turn.items)}),
+                _ => {
+                    json!({"type": "task_complete", "last_agent_message": last_message(&turn.items)})
+                }
             };
-            emit(thread, &turn.id, end, stage);
+            emit(thread, &turn.id, &end, stage);
         }
         Event::RateLimits => {
             let line = lines::unstamped_notification(
@@ -79,14 +145,20 @@ pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage) {
 }
 
 /// The request about a command or a patch. There were no client tools then.
-pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, stage: &mut Stage) -> Vec<u8> {
+pub(crate) fn ask(
+    thread: &Thread,
+    turn: &str,
+    request: u64,
+    item: &Item,
+    stage: &mut Stage,
+) -> Vec<u8> {
     match &item.body {
         Body::CommandExecution(command) => {
             let event = json!({
                 "type": "exec_approval_request", "call_id": command.id, "command": argv(command), "cwd": command.cwd,
                 "parsed_cmd": parsed(command),
             });
-            emit(thread, turn, event, stage);
+            emit(thread, turn, &event, stage);
             let params = json!({
                 "conversationId": thread.id(), "callId": command.id, "command": argv(command), "cwd": command.cwd,
                 "parsedCmd": parsed(command),
@@ -95,9 +167,11 @@ pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, stage:
         }
         Body::FileChange { id, changes, .. } => {
             let changes = change_map(changes);
-            let event = json!({"type": "apply_patch_approval_request", "call_id": id, "changes": changes});
-            emit(thread, turn, event, stage);
-            let params = json!({"conversationId": thread.id(), "callId": id, "fileChanges": changes});
+            let event =
+                json!({"type": "apply_patch_approval_request", "call_id": id, "changes": changes});
+            emit(thread, turn, &event, stage);
+            let params =
+                json!({"conversationId": thread.id(), "callId": id, "fileChanges": changes});
             lines::request(request, "applyPatchApproval", &params)
         }
         _ => Vec::new(),
@@ -106,7 +180,9 @@ pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, stage:
 
 /// What an answer to an approval request decides; what is no answer denies.
 pub(crate) fn decision(outcome: &Outcome) -> Decision {
-    let Outcome::Result(result) = outcome else { return Decision::Decline };
+    let Outcome::Result(result) = outcome else {
+        return Decision::Decline;
+    };
     match result["decision"].as_str() {
         Some("approved") => Decision::Accept,
         Some("approved_for_session") => Decision::AcceptForSession,
@@ -121,21 +197,28 @@ pub(crate) struct DeltaFrame;
 impl DeltaFrame {
     pub(crate) fn halves(thread: &Thread, turn: &str) -> (Vec<u8>, Vec<u8>) {
         const HOLE: &str = "\"delta\":\"\"";
-        let line = event_line(thread, turn, &json!({"type": "agent_message_delta", "delta": ""}));
+        let line = event_line(
+            thread,
+            turn,
+            &json!({"type": "agent_message_delta", "delta": ""}),
+        );
         let text = std::str::from_utf8(&line).expect("messages are UTF-8");
         let cut = text.find(HOLE).expect("the delta is there and empty") + HOLE.len() - 1;
         (line[..cut].to_vec(), line[cut..].to_vec())
     }
 }
 
-fn emit(thread: &Thread, turn: &str, message: Value, stage: &mut Stage) {
-    let line = event_line(thread, turn, &message);
+fn emit(thread: &Thread, turn: &str, message: &Value, stage: &mut Stage) {
+    let line = event_line(thread, turn, message);
     let listening = stage.listening(&thread.subscribers, Need::Nothing, "codex/event");
     stage.outputs.send_all(&listening, line);
 }
 
 fn event_line(thread: &Thread, turn: &str, message: &Value) -> Vec<u8> {
-    let method = format!("codex/event/{}", message["type"].as_str().unwrap_or_default());
+    let method = format!(
+        "codex/event/{}",
+        message["type"].as_str().unwrap_or_default()
+    );
     let params = json!({"id": turn, "msg": message, "conversationId": thread.id()});
     lines::unstamped_notification(&method, &params)
 }
@@ -151,22 +234,45 @@ fn in_item(kind: &str, thread: &Thread, turn: &str, more: &Value) -> Value {
 
 fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
     if let Some(shape) = item_shape(item) {
-        emit(thread, turn, in_item("item_completed", thread, turn, &json!({"item": shape})), stage);
+        emit(
+            thread,
+            turn,
+            &in_item("item_completed", thread, turn, &json!({"item": shape})),
+            stage,
+        );
     }
     match &item.body {
         Body::UserMessage { content, .. } => {
-            let message = json!({"type": "user_message", "message": text_of(content), "images": []});
-            emit(thread, turn, message, stage);
+            let message =
+                json!({"type": "user_message", "message": text_of(content), "images": []});
+            emit(thread, turn, &message, stage);
             token_count(thread, turn, stage);
             say(thread, &Event::RateLimits, stage);
         }
-        Body::AgentMessage { text, .. } => emit(thread, turn, json!({"type": "agent_message", "message": text}), stage),
-        Body::Reasoning { summary, content, .. } => {
+        Body::AgentMessage { text, .. } => emit(
+            thread,
+            turn,
+            &json!({"type": "agent_message", "message": text}),
+            stage,
+        ),
+        Body::Reasoning {
+            summary, content, ..
+        } => {
             for text in summary {
-                emit(thread, turn, json!({"type": "agent_reasoning", "text": text}), stage);
+                emit(
+                    thread,
+                    turn,
+                    &json!({"type": "agent_reasoning", "text": text}),
+                    stage,
+                );
             }
             for text in content {
-                emit(thread, turn, json!({"type": "agent_reasoning_raw_content", "text": text}), stage);
+                emit(
+                    thread,
+                    turn,
+                    &json!({"type": "agent_reasoning_raw_content", "text": text}),
+                    stage,
+                );
             }
         }
         Body::CommandExecution(command) if command.exit_code.is_some() => {
@@ -176,12 +282,16 @@ fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
                 "aggregated_output": output, "exit_code": command.exit_code, "duration": {"secs": 0, "nanos": 0},
                 "formatted_output": output,
             });
-            emit(thread, turn, end, stage);
+            emit(thread, turn, &end, stage);
         }
-        Body::FileChange { id, status: ItemStatus::Completed, .. } => {
+        Body::FileChange {
+            id,
+            status: ItemStatus::Completed,
+            ..
+        } => {
             let stdout = "Success. (The demo worker wrote nothing.)\n";
             let end = json!({"type": "patch_apply_end", "call_id": id, "stdout": stdout, "stderr": "", "success": true});
-            emit(thread, turn, end, stage);
+            emit(thread, turn, &end, stage);
         }
         _ => {}
     }
@@ -194,13 +304,13 @@ fn running(thread: &Thread, turn: &str, item: &Item, asked: Asked, stage: &mut S
                 "type": "exec_command_begin", "call_id": command.id, "command": argv(command), "cwd": command.cwd,
                 "parsed_cmd": parsed(command),
             });
-            emit(thread, turn, begin, stage);
+            emit(thread, turn, &begin, stage);
         }
         Body::FileChange { id, changes, .. } => {
             let begin = json!({
                 "type": "patch_apply_begin", "call_id": id, "auto_approved": asked == Asked::No, "changes": change_map(changes),
             });
-            emit(thread, turn, begin, stage);
+            emit(thread, turn, &begin, stage);
         }
         _ => {}
     }
@@ -221,7 +331,12 @@ fn token_count(thread: &Thread, turn: &str, stage: &mut Stage) {
         })
     });
     let rate_limits = json!({"primary": null, "secondary": null});
-    emit(thread, turn, json!({"type": "token_count", "info": usage, "rate_limits": rate_limits}), stage);
+    emit(
+        thread,
+        turn,
+        &json!({"type": "token_count", "info": usage, "rate_limits": rate_limits}),
+        stage,
+    );
 }
 
 /// The items that the dialect knew: what was said, and reasoning.
@@ -232,10 +347,18 @@ fn item_shape(item: &Item) -> Option<Value> {
             Some(json!({"UserMessage": {"id": id, "content": [text]}}))
         }
         Body::AgentMessage { id, text, .. } => {
-            let content = if item.completed_at_ms.is_some() { json!([{"Text": {"text": text}}]) } else { json!([]) };
+            let content = if item.completed_at_ms.is_some() {
+                json!([{"Text": {"text": text}}])
+            } else {
+                json!([])
+            };
             Some(json!({"AgentMessage": {"id": id, "content": content}}))
         }
-        Body::Reasoning { id, summary, content } => {
+        Body::Reasoning {
+            id,
+            summary,
+            content,
+        } => {
             Some(json!({"Reasoning": {"id": id, "summary_text": summary, "raw_content": content}}))
         }
         _ => None,
@@ -258,17 +381,32 @@ fn parsed(command: &Command) -> Value {
 }
 
 fn change_map(changes: &[FileChange]) -> Map<String, Value> {
-    changes.iter().map(|change| (change.path.clone(), json!({"type": "add", "content": change.diff}))).collect()
+    changes
+        .iter()
+        .map(|change| {
+            (
+                change.path.clone(),
+                json!({"type": "add", "content": change.diff}),
+            )
+        })
+        .collect()
 }
 
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        let group = chunk
+            .iter()
+            .fold(0u32, |group, byte| group << 8 | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
         for place in 0..4 {
             let digit = ALPHABET[(group >> (18 - 6 * place)) as usize & 63];
-            text.push(if place <= chunk.len() { char::from(digit) } else { '=' });
+            text.push(if place <= chunk.len() {
+                char::from(digit)
+            } else {
+                '='
+            });
         }
     }
     text
@@ -280,6 +418,9 @@ mod tests {
 
     #[test]
     fn base64_pads_as_it_should() {
-        assert_eq!(["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())), ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]);
+        assert_eq!(
+            ["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
+            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
+        );
     }
 }

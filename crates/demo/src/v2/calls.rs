@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{gate, handshake, history, models, threads, turns};
+use super::{gate, handshake, history, models, open, threads, turns};
 use crate::clock::Now;
 use crate::lines::Refusal;
 use crate::stage::{Call, Stage};
@@ -18,16 +18,20 @@ pub(crate) fn call(
     now: Now,
 ) -> Result<(), Refusal> {
     gate::known(method)?;
-    let asked = Asked { call, method, params };
+    let asked = Asked {
+        call,
+        method,
+        params,
+    };
     match method {
         "initialize" => handshake::initialize(worker, call, asked.parse()?, now),
-        "thread/start" => threads::start(worker, call, asked.admit(&worker.stage)?, now),
-        "thread/resume" => threads::resume(worker, call, asked.admit(&worker.stage)?, now),
-        "thread/fork" => threads::fork(worker, call, asked.admit(&worker.stage)?, now),
+        "thread/start" => open::start(worker, call, asked.admit(&worker.stage)?, now),
+        "thread/resume" => open::resume(worker, call, asked.admit(&worker.stage)?, now),
+        "thread/fork" => open::fork(worker, call, asked.admit(&worker.stage)?, now),
         "thread/unsubscribe" => threads::unsubscribe(worker, call, &asked.admit(&worker.stage)?),
         "thread/archive" => threads::archive(worker, call, &asked.admit(&worker.stage)?, now),
         "thread/unarchive" => threads::unarchive(worker, call, &asked.admit(&worker.stage)?, now),
-        "thread/name/set" => threads::set_name(worker, call, asked.admit(&worker.stage)?, now),
+        "thread/name/set" => threads::set_name(worker, call, &asked.admit(&worker.stage)?, now),
         "thread/inject_items" => threads::inject_items(worker, call, asked.admit(&worker.stage)?),
         "thread/read" => history::read(worker, call, &asked.admit(&worker.stage)?, now),
         "thread/list" => history::list(worker, call, &asked.admit(&worker.stage)?),
@@ -40,7 +44,10 @@ pub(crate) fn call(
         "model/list" => models::list(worker, call, &asked.admit(&worker.stage)?),
         _ => {
             asked.admit::<Value>(&worker.stage)?;
-            Err(Refusal::of(Refusal::METHOD_NOT_FOUND, format!("the demo worker does not play `{method}`")))
+            Err(Refusal::of(
+                Refusal::METHOD_NOT_FOUND,
+                format!("the demo worker does not play `{method}`"),
+            ))
         }
     }
 }
@@ -57,7 +64,11 @@ impl Asked<'_> {
         let (connection, method) = (self.call.connection, self.method);
         let given = self.params.clone().unwrap_or_default();
         let params = self.parse()?;
-        match stage.connections.get(&connection).and_then(|connection| connection.client.as_ref()) {
+        match stage
+            .connections
+            .get(&connection)
+            .and_then(|connection| connection.client.as_ref())
+        {
             None => Err(Refusal::invalid("Not initialized")),
             Some(client) if client.experimental => Ok(params),
             Some(_) => gate::stable(method, &given).map(|()| params),
@@ -65,7 +76,10 @@ impl Asked<'_> {
     }
 
     fn parse<P: DeserializeOwned>(self) -> Result<P, Refusal> {
-        let params = self.params.ok_or_else(|| Refusal::invalid("Invalid request: missing field `params`"))?;
-        P::deserialize(params).map_err(|error| Refusal::invalid(format!("Invalid request: {error}")))
+        let params = self
+            .params
+            .ok_or_else(|| Refusal::invalid("Invalid request: missing field `params`"))?;
+        P::deserialize(params)
+            .map_err(|error| Refusal::invalid(format!("Invalid request: {error}")))
     }
 }

@@ -42,14 +42,22 @@ struct Initialized<'a> {
     platform_os: &'static str,
 }
 
-pub(super) fn initialize(worker: &mut Worker, call: &Call, params: InitializeParams, now: Now) -> Result<(), Refusal> {
+pub(super) fn initialize(
+    worker: &mut Worker,
+    call: &Call,
+    params: InitializeParams,
+    now: Now,
+) -> Result<(), Refusal> {
     let stage = &mut worker.stage;
-    let InitializeParams { client_info: client, capabilities } = params;
+    let InitializeParams {
+        client_info: client,
+        capabilities,
+    } = params;
     let connection = stage.connections.entry(call.connection).or_default();
     if connection.client.is_some() {
         return Err(Refusal::invalid("Already initialized"));
     }
-    if client.name.chars().any(|c| c.is_control()) {
+    if client.name.chars().any(char::is_control) {
         return Err(Refusal::invalid(format!(
             "Invalid clientInfo.name: '{}'. Must be a valid HTTP header value.",
             client.name
@@ -58,7 +66,11 @@ pub(super) fn initialize(worker: &mut Worker, call: &Call, params: InitializePar
     let capabilities = capabilities.unwrap_or_default();
     connection.client = Some(Client {
         experimental: capabilities.experimental_api,
-        opted_out: capabilities.opt_out_notification_methods.unwrap_or_default().into_iter().collect(),
+        opted_out: capabilities
+            .opt_out_notification_methods
+            .unwrap_or_default()
+            .into_iter()
+            .collect(),
     });
     let originator = stage.originator.get_or_insert_with(|| client.name.clone());
     let user_agent = user_agent(originator, version(), &client.name, &client.version);
@@ -74,12 +86,22 @@ pub(super) fn initialize(worker: &mut Worker, call: &Call, params: InitializePar
         "status": "disabled", "serverName": "demo", "installationId": "00000000-0000-4000-8000-000000000000",
         "environmentId": null,
     });
-    stage.tell(&[call.connection], "remoteControl/status/changed", &remote_control, now);
+    stage.tell(
+        &[call.connection],
+        "remoteControl/status/changed",
+        &remote_control,
+        now,
+    );
     Ok(())
 }
 
 /// `NAME/VERSION (system; machine) terminal (NAME; VERSION)`, where the system is the demo worker.
-pub(crate) fn user_agent(originator: &str, version: &str, client: &str, client_version: &str) -> String {
+pub(crate) fn user_agent(
+    originator: &str,
+    version: &str,
+    client: &str,
+    client_version: &str,
+) -> String {
     format!(
         "{originator}/{version} (Switchboard demo worker {}; {}) demo ({client}; {client_version})",
         env!("CARGO_PKG_VERSION"),

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::paging::{Page, Scope, SortDirection, page};
 use super::shapes::{ReadStateShape, ThreadShape};
 use super::threads::checked_id;
 use crate::clock::{Now, Utc};
@@ -18,9 +19,6 @@ use crate::stage::Call;
 use crate::thread::{Kept, Thread};
 use crate::worker::Worker;
 
-const PAGE_DEFAULT: usize = 25;
-const PAGE_MAX: usize = 100;
-
 /// The file of a loaded thread.
 pub(super) fn path(thread: &Thread) -> Option<&Path> {
     match &thread.kept {
@@ -29,13 +27,22 @@ pub(super) fn path(thread: &Thread) -> Option<&Path> {
     }
 }
 
-/// What the file of a loaded thread says.
+/// What the file of a loaded thread says, and what runs now, which the file takes for cut.
 pub(super) fn stored(thread: &Thread) -> Option<Stored> {
     let mut stored = read_thread(path(thread)?)?;
     if let (Some(turn), Some(last)) = (&thread.turn, stored.turns.last_mut())
         && last.id == turn.id
     {
         last.status = TurnStatus::InProgress;
+        for item in &mut last.items {
+            if let Some(parked) = turn
+                .parked
+                .iter()
+                .find(|parked| parked.item.id() == item.id())
+            {
+                *item = parked.item.clone();
+            }
+        }
     }
     Some(stored)
 }
@@ -56,15 +63,25 @@ pub(super) struct ThreadReadParams {
     include_turns: bool,
 }
 
-pub(super) fn read(worker: &mut Worker, call: &Call, params: &ThreadReadParams, now: Now) -> Result<(), Refusal> {
+pub(super) fn read(
+    worker: &mut Worker,
+    call: &Call,
+    params: &ThreadReadParams,
+    now: Now,
+) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let loaded = worker.threads.get(id);
     match loaded.map(|thread| &thread.kept) {
         Some(Kept::Ephemeral) if params.include_turns => {
-            return Err(Refusal::invalid("ephemeral threads do not support includeTurns"));
+            return Err(Refusal::invalid(
+                "ephemeral threads do not support includeTurns",
+            ));
         }
         Some(Kept::NotYet) if params.include_turns => {
-            return Err(Refusal::of(Refusal::METHOD_NOT_FOUND, "list_turns is not supported yet"));
+            return Err(Refusal::of(
+                Refusal::METHOD_NOT_FOUND,
+                "list_turns is not supported yet",
+            ));
         }
         _ => {}
     }
@@ -75,8 +92,15 @@ pub(super) fn read(worker: &mut Worker, call: &Call, params: &ThreadReadParams, 
             (ThreadShape::of(thread, &worker.stage), read_state)
         }
         (None, Some(stored)) => {
-            let path = worker.stage.home.find(id, Shelf::Active).unwrap_or_default();
-            (ThreadShape::of_stored(stored, &path), Some(ReadStateShape::of(&stored.read_state, id)))
+            let path = worker
+                .stage
+                .home
+                .find(id, Shelf::Active)
+                .unwrap_or_default();
+            (
+                ThreadShape::of_stored(stored, &path),
+                Some(ReadStateShape::of(&stored.read_state, id)),
+            )
         }
         (None, None) => return Err(not_loaded(id)),
     };
@@ -86,9 +110,13 @@ pub(super) fn read(worker: &mut Worker, call: &Call, params: &ThreadReadParams, 
         let summary = "Full-history hydration is deprecated for paginated threads; omit `includeTurns` or set it to \
                        `false`, then page with `thread/turns/list` and `thread/items/list`.";
         let notice = json!({"summary": summary, "details": null});
-        worker.stage.tell(&[call.connection], "deprecationNotice", &notice, now);
+        worker
+            .stage
+            .tell(&[call.connection], "deprecationNotice", &notice, now);
     }
-    worker.stage.answer(call, &json!({"thread": shape, "readState": read_state}));
+    worker
+        .stage
+        .answer(call, &json!({"thread": shape, "readState": read_state}));
     Ok(())
 }
 
@@ -107,10 +135,21 @@ pub(super) struct ThreadListParams {
 }
 
 /// Stored threads, the latest first.
-pub(super) fn list(worker: &mut Worker, call: &Call, params: &ThreadListParams) -> Result<(), Refusal> {
-    let shelf = if params.archived == Some(true) { Shelf::Archived } else { Shelf::Active };
+pub(super) fn list(
+    worker: &mut Worker,
+    call: &Call,
+    params: &ThreadListParams,
+) -> Result<(), Refusal> {
+    let shelf = if params.archived == Some(true) {
+        Shelf::Archived
+    } else {
+        Shelf::Active
+    };
     let files = worker.stage.home.files(shelf);
-    let mut found: Vec<_> = files.iter().filter_map(|path| Some((read_thread(path)?, path))).collect();
+    let mut found: Vec<_> = files
+        .iter()
+        .filter_map(|path| Some((read_thread(path)?, path)))
+        .collect();
     found.retain(|(stored, _)| !stored.turns.is_empty() && params.admits(stored));
     found.sort_by(|(one, _), (other, _)| {
         (other.recency_ms, &other.thread.id).cmp(&(one.recency_ms, &one.thread.id))
@@ -124,8 +163,13 @@ pub(super) fn list(worker: &mut Worker, call: &Call, params: &ThreadListParams) 
     let limit = page(params.limit);
     let has_more = found.len() > limit;
     found.truncate(limit);
-    let cursor = |at: Option<&(Stored, _)>| at.map(|(stored, _)| Utc::from_unix_ms(stored.recency_ms).rfc3339());
-    let (backwards_cursor, next_cursor) = (cursor(found.first()), cursor(found.last()).filter(|_| has_more));
+    let cursor = |at: Option<&(Stored, _)>| {
+        at.map(|(stored, _)| Utc::from_unix_ms(stored.recency_ms).rfc3339())
+    };
+    let (backwards_cursor, next_cursor) = (
+        cursor(found.first()),
+        cursor(found.last()).filter(|_| has_more),
+    );
     let mut data = Vec::new();
     let mut read_states = BTreeMap::new();
     for (stored, path) in &found {
@@ -138,7 +182,12 @@ pub(super) fn list(worker: &mut Worker, call: &Call, params: &ThreadListParams) 
         data.push(shape.listed());
         read_states.insert(id, serde_json::to_value(read_state).unwrap_or_default());
     }
-    let result = ListedThreads { data, read_states, next_cursor, backwards_cursor };
+    let result = ListedThreads {
+        data,
+        read_states,
+        next_cursor,
+        backwards_cursor,
+    };
     worker.stage.answer(call, &result);
     Ok(())
 }
@@ -160,7 +209,11 @@ impl ThreadListParams {
             Some(serde_json::Value::Array(several)) => several.iter().any(|wanted| wanted == cwd),
             Some(wanted) => wanted == cwd,
         };
-        in_cwd && self.search_term.as_ref().is_none_or(|term| stored.preview().contains(term))
+        in_cwd
+            && self
+                .search_term
+                .as_ref()
+                .is_none_or(|term| stored.preview().contains(term))
     }
 }
 
@@ -171,23 +224,23 @@ pub(super) struct ThreadLoadedListParams {
     limit: Option<usize>,
 }
 
-pub(super) fn list_loaded(worker: &mut Worker, call: &Call, params: &ThreadLoadedListParams) -> Result<(), Refusal> {
+pub(super) fn list_loaded(
+    worker: &mut Worker,
+    call: &Call,
+    params: &ThreadLoadedListParams,
+) -> Result<(), Refusal> {
     let after = params.cursor.as_deref().unwrap_or_default();
-    let mut ids: Vec<&String> = worker.threads.keys().filter(|id| id.as_str() > after).collect();
+    let mut ids: Vec<&String> = worker
+        .threads
+        .keys()
+        .filter(|id| id.as_str() > after)
+        .collect();
     let limit = params.limit.unwrap_or(usize::MAX).max(1);
     let next_cursor = (ids.len() > limit).then(|| ids[limit - 1].clone());
     ids.truncate(limit);
     let result = json!({"data": ids, "nextCursor": next_cursor});
     worker.stage.answer(call, &result);
     Ok(())
-}
-
-/// Which way a list runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum SortDirection {
-    Asc,
-    Desc,
 }
 
 #[derive(Debug, Deserialize)]
@@ -200,13 +253,28 @@ pub(super) struct ThreadTurnsListParams {
     items_view: Option<ItemsView>,
 }
 
-pub(super) fn list_turns(worker: &mut Worker, call: &Call, params: &ThreadTurnsListParams) -> Result<(), Refusal> {
+pub(super) fn list_turns(
+    worker: &mut Worker,
+    call: &Call,
+    params: &ThreadTurnsListParams,
+) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let stored = find(worker, id).ok_or_else(|| not_loaded(id))?;
     let view = params.items_view.unwrap_or(ItemsView::Summary);
-    let turns: Vec<TurnShape> = stored.turns.into_iter().map(|turn| viewed(turn, view)).collect();
+    let turns: Vec<TurnShape> = stored
+        .turns
+        .into_iter()
+        .map(|turn| viewed(turn, view))
+        .collect();
     let direction = params.sort_direction.unwrap_or(SortDirection::Desc);
-    let page = Page::cut(turns, id, Scope::Turns, params.cursor.as_deref(), params.limit, direction)?;
+    let page = Page::cut(
+        turns,
+        id,
+        Scope::Turns,
+        params.cursor.as_deref(),
+        params.limit,
+        direction,
+    )?;
     worker.stage.answer(call, &page);
     Ok(())
 }
@@ -217,7 +285,10 @@ fn viewed(mut turn: TurnShape, view: ItemsView) -> TurnShape {
         ItemsView::Full => {}
         ItemsView::NotLoaded => turn.items.clear(),
         ItemsView::Summary => {
-            let last = turn.items.iter().rposition(|item| matches!(item.body, Body::AgentMessage { .. }));
+            let last = turn
+                .items
+                .iter()
+                .rposition(|item| matches!(item.body, Body::AgentMessage { .. }));
             let mut at = 0;
             turn.items.retain(|item| {
                 at += 1;
@@ -247,10 +318,19 @@ struct ListedItem {
     item: Item,
 }
 
-pub(super) fn list_items(worker: &mut Worker, call: &Call, params: &ThreadItemsListParams) -> Result<(), Refusal> {
+pub(super) fn list_items(
+    worker: &mut Worker,
+    call: &Call,
+    params: &ThreadItemsListParams,
+) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let stored = find(worker, id).ok_or_else(|| not_loaded(id))?;
-    let turns = stored.turns.into_iter().filter(|turn| params.turn_id.as_ref().is_none_or(|wanted| *wanted == turn.id));
+    let turns = stored.turns.into_iter().filter(|turn| {
+        params
+            .turn_id
+            .as_ref()
+            .is_none_or(|wanted| *wanted == turn.id)
+    });
     let items: Vec<ListedItem> = turns
         .flat_map(|turn| {
             turn.items.into_iter().map(move |item| ListedItem {
@@ -262,93 +342,14 @@ pub(super) fn list_items(worker: &mut Worker, call: &Call, params: &ThreadItemsL
         })
         .collect();
     let direction = params.sort_direction.unwrap_or(SortDirection::Asc);
-    let page = Page::cut(items, id, Scope::Items, params.cursor.as_deref(), params.limit, direction)?;
+    let page = Page::cut(
+        items,
+        id,
+        Scope::Items,
+        params.cursor.as_deref(),
+        params.limit,
+        direction,
+    )?;
     worker.stage.answer(call, &page);
     Ok(())
-}
-
-/// What a cursor counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind")]
-pub(super) enum Scope {
-    #[serde(rename = "turns")]
-    Turns,
-    #[serde(rename = "itemsByCreatedAtOrdinal")]
-    Items,
-}
-
-/// A place in a list, in the real worker's form.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Cursor {
-    requested_thread_id: String,
-    rollout_ordinal: usize,
-    include_anchor: bool,
-    scope: Scope,
-}
-
-impl Cursor {
-    /// The cursor of the last of so many; none of none.
-    pub(super) fn last(thread_id: &str, scope: Scope, count: usize) -> Option<String> {
-        count.checked_sub(1).map(|last| Self::at(thread_id, scope, last, true))
-    }
-
-    fn at(thread_id: &str, scope: Scope, rollout_ordinal: usize, include_anchor: bool) -> String {
-        let cursor = Self { requested_thread_id: thread_id.to_owned(), rollout_ordinal, include_anchor, scope };
-        serde_json::to_string(&cursor).expect("a cursor is plain JSON")
-    }
-
-    fn read(text: &str, thread_id: &str, scope: Scope) -> Result<Self, Refusal> {
-        serde_json::from_str(text)
-            .ok()
-            .filter(|cursor: &Self| cursor.requested_thread_id == thread_id && cursor.scope == scope)
-            .ok_or_else(|| Refusal::invalid(format!("invalid cursor: {text}")))
-    }
-
-    fn admits(&self, at: usize, direction: SortDirection) -> bool {
-        match direction {
-            _ if at == self.rollout_ordinal => self.include_anchor,
-            SortDirection::Asc => at > self.rollout_ordinal,
-            SortDirection::Desc => at < self.rollout_ordinal,
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Page<T> {
-    data: Vec<T>,
-    next_cursor: Option<String>,
-    backwards_cursor: Option<String>,
-}
-
-impl<T> Page<T> {
-    fn cut(
-        all: Vec<T>,
-        thread_id: &str,
-        scope: Scope,
-        cursor: Option<&str>,
-        limit: Option<usize>,
-        direction: SortDirection,
-    ) -> Result<Self, Refusal> {
-        let cursor = cursor.map(|text| Cursor::read(text, thread_id, scope)).transpose()?;
-        let mut places: Vec<(usize, T)> = all.into_iter().enumerate().collect();
-        if direction == SortDirection::Desc {
-            places.reverse();
-        }
-        places.retain(|(at, _)| cursor.as_ref().is_none_or(|cursor| cursor.admits(*at, direction)));
-        let has_more = places.len() > page(limit);
-        places.truncate(page(limit));
-        let first = places.first().map(|(at, _)| Cursor::at(thread_id, scope, *at, true));
-        let last = places.last().map(|(at, _)| Cursor::at(thread_id, scope, *at, false));
-        Ok(Self {
-            next_cursor: last.filter(|_| has_more),
-            backwards_cursor: first,
-            data: places.into_iter().map(|(_, entry)| entry).collect(),
-        })
-    }
-}
-
-fn page(limit: Option<usize>) -> usize {
-    limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
 }

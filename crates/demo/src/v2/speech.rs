@@ -23,62 +23,157 @@ pub(crate) fn say(thread: &Thread, event: &Event<'_>, stage: &mut Stage, now: No
         }
         Event::Warning(message) => stage.tell(who, "warning", &Warning { thread_id, message }, now),
         Event::Resolved { request } => {
-            stage.tell(who, "serverRequest/resolved", &Resolved { thread_id, request_id: request }, now);
+            stage.tell(
+                who,
+                "serverRequest/resolved",
+                &Resolved {
+                    thread_id,
+                    request_id: request,
+                },
+                now,
+            );
         }
-        Event::TurnStarted(turn) => stage.tell(who, "turn/started", &OfTurn { thread_id, turn }, now),
-        Event::TurnEnded(turn) => stage.tell(who, "turn/completed", &OfTurn { thread_id, turn }, now),
+        Event::TurnStarted(turn) => {
+            stage.tell(who, "turn/started", &OfTurn { thread_id, turn }, now);
+        }
+        Event::TurnEnded(turn) => {
+            stage.tell(who, "turn/completed", &OfTurn { thread_id, turn }, now);
+        }
         Event::ItemStarted { turn, item } => {
-            let params = ItemStarted { item, thread_id, turn_id: turn, started_at_ms: item.started_at_ms };
+            let params = ItemStarted {
+                item,
+                thread_id,
+                turn_id: turn,
+                started_at_ms: item.started_at_ms,
+            };
             stage.tell(who, "item/started", &params, now);
         }
         Event::ItemCompleted { turn, item } => {
-            let params = ItemCompleted { item, thread_id, turn_id: turn, completed_at_ms: item.completed_at_ms };
+            let params = ItemCompleted {
+                item,
+                thread_id,
+                turn_id: turn,
+                completed_at_ms: item.completed_at_ms,
+            };
             stage.tell(who, "item/completed", &params, now);
         }
         Event::MessageDelta { turn, item, delta } => {
-            stage.tell(who, DeltaFrame::METHOD, &Delta::new(thread_id, turn, item, delta), now);
+            stage.tell(
+                who,
+                DeltaFrame::METHOD,
+                &Delta::new(thread_id, turn, item, delta),
+                now,
+            );
         }
         Event::SummaryPart { turn, item, index } => {
-            let params = SummaryPart { thread_id, turn_id: turn, item_id: item, summary_index: index };
+            let params = SummaryPart {
+                thread_id,
+                turn_id: turn,
+                item_id: item,
+                summary_index: index,
+            };
             stage.tell(who, "item/reasoning/summaryPartAdded", &params, now);
         }
-        Event::SummaryDelta { turn, item, index, delta } => {
-            let params = Delta { summary_index: Some(index), ..Delta::new(thread_id, turn, item, delta) };
+        Event::SummaryDelta {
+            turn,
+            item,
+            index,
+            delta,
+        } => {
+            let params = Delta {
+                summary_index: Some(index),
+                ..Delta::new(thread_id, turn, item, delta)
+            };
             stage.tell(who, "item/reasoning/summaryTextDelta", &params, now);
         }
         Event::ReasoningDelta { turn, item, delta } => {
-            let params = Delta { content_index: Some(0), ..Delta::new(thread_id, turn, item, delta) };
+            let params = Delta {
+                content_index: Some(0),
+                ..Delta::new(thread_id, turn, item, delta)
+            };
             stage.tell(who, "item/reasoning/textDelta", &params, now);
         }
         // A started item says as much.
         Event::Running { .. } => {}
         Event::CommandOutput { turn, item, delta } => {
-            stage.tell(who, "item/commandExecution/outputDelta", &Delta::new(thread_id, turn, item, delta), now);
+            stage.tell(
+                who,
+                "item/commandExecution/outputDelta",
+                &Delta::new(thread_id, turn, item, delta),
+                now,
+            );
         }
         Event::Usage { turn } => {
-            let params = UsageUpdated { thread_id, turn_id: turn, token_usage: &thread.usage };
+            let params = UsageUpdated {
+                thread_id,
+                turn_id: turn,
+                token_usage: &thread.usage,
+            };
             stage.tell(who, "thread/tokenUsage/updated", &params, now);
         }
         Event::RateLimits => stage.tell(who, "account/rateLimits/updated", &rate_limits(), now),
         Event::Plan { turn, steps } => {
-            let params = PlanUpdated { thread_id, turn_id: turn, explanation: "Three steps.", plan: steps };
+            let params = PlanUpdated {
+                thread_id,
+                turn_id: turn,
+                explanation: "Three steps.",
+                plan: steps,
+            };
             stage.tell(who, "turn/plan/updated", &params, now);
         }
         Event::Diff { turn, diff } => {
-            stage.tell(who, "turn/diff/updated", &DiffUpdated { thread_id, turn_id: turn, diff }, now);
+            stage.tell(
+                who,
+                "turn/diff/updated",
+                &DiffUpdated {
+                    thread_id,
+                    turn_id: turn,
+                    diff,
+                },
+                now,
+            );
         }
-        Event::Error { turn, error, will_retry } => {
-            stage.tell(who, "error", &ErrorParams { error, will_retry, thread_id, turn_id: turn }, now);
+        Event::Error {
+            turn,
+            error,
+            will_retry,
+        } => {
+            stage.tell(
+                who,
+                "error",
+                &ErrorParams {
+                    error,
+                    will_retry,
+                    thread_id,
+                    turn_id: turn,
+                },
+                now,
+            );
         }
         Event::Unread => {
-            let params = ReadStateChanged { thread_id, read_state: ReadStateShape::of(&thread.read_state, thread_id) };
-            stage.tell_those(who, Need::ExperimentalApi, "thread/readState/changed", &params, now);
+            let params = ReadStateChanged {
+                thread_id,
+                read_state: ReadStateShape::of(&thread.read_state, thread_id),
+            };
+            stage.tell_those(
+                who,
+                Need::ExperimentalApi,
+                "thread/readState/changed",
+                &params,
+                now,
+            );
         }
     }
 }
 
 /// The request about an item.
-pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, reason: Option<&str>) -> Vec<u8> {
+pub(crate) fn ask(
+    thread: &Thread,
+    turn: &str,
+    request: u64,
+    item: &Item,
+    reason: Option<&str>,
+) -> Vec<u8> {
     let (thread_id, turn_id) = (thread.id(), turn);
     match &item.body {
         Body::CommandExecution(command) => {
@@ -130,7 +225,9 @@ pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, reason
 
 /// What an answer to an approval request decides.
 pub(crate) fn decision(outcome: &Outcome) -> Decision {
-    let Outcome::Result(result) = outcome else { return Decision::Invalid };
+    let Outcome::Result(result) = outcome else {
+        return Decision::Invalid;
+    };
     let amendment = "/acceptWithExecpolicyAmendment/execpolicy_amendment";
     match &result["decision"] {
         Value::String(decision) => match decision.as_str() {
@@ -141,9 +238,13 @@ pub(crate) fn decision(outcome: &Outcome) -> Decision {
             _ => Decision::Invalid,
         },
         decision => match decision.pointer(amendment).and_then(Value::as_array) {
-            Some(words) => {
-                Decision::AcceptPrefix(words.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-            }
+            Some(words) => Decision::AcceptPrefix(
+                words
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect(),
+            ),
             None => Decision::Invalid,
         },
     }
@@ -160,10 +261,17 @@ impl DeltaFrame {
 
     pub(crate) fn new(thread_id: &str, turn_id: &str, item_id: &str, now: Now) -> Self {
         const HOLE: &str = "\"delta\":\"\"";
-        let line = lines::notification(Self::METHOD, &Delta::new(thread_id, turn_id, item_id, ""), now);
+        let line = lines::notification(
+            Self::METHOD,
+            &Delta::new(thread_id, turn_id, item_id, ""),
+            now,
+        );
         let text = std::str::from_utf8(&line).expect("messages are UTF-8");
         let cut = text.rfind(HOLE).expect("the delta is last and empty") + HOLE.len() - 1;
-        Self { head: line[..cut].to_vec(), tail: line[cut..].to_vec() }
+        Self {
+            head: line[..cut].to_vec(),
+            tail: line[cut..].to_vec(),
+        }
     }
 
     /// Splices in text that needs no escaping.
@@ -240,6 +348,13 @@ params! {
 
 impl<'a> Delta<'a> {
     fn new(thread_id: &'a str, turn_id: &'a str, item_id: &'a str, delta: &'a str) -> Self {
-        Self { thread_id, turn_id, item_id, delta, summary_index: None, content_index: None }
+        Self {
+            thread_id,
+            turn_id,
+            item_id,
+            delta,
+            summary_index: None,
+            content_index: None,
+        }
     }
 }

@@ -1,320 +1,18 @@
-//! Calls that open, close and change threads.
-
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+//! Calls that change a thread or put it away.
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::history::{self, Cursor, Scope};
-use super::shapes::{Opened, Resumed, ThreadShape};
-use super::tools;
+use super::history;
+use super::shapes::ThreadShape;
 use crate::clock::Now;
-use crate::home::{Home, Shelf, Unopened, read_thread};
+use crate::home::{Shelf, read_thread};
 use crate::lines::Refusal;
-use crate::outputs::ConnectionId;
-use crate::record::{Record, Settings, Stored, ThreadRecord};
-use crate::shapes::{ApprovalPolicy, SandboxMode, Status, TurnShape, Usage};
-use crate::speech::Event;
-use crate::stage::{Call, Stage};
-use crate::thread::{Kept, Thread};
+use crate::record::Record;
+use crate::shapes::Status;
+use crate::stage::Call;
 use crate::turn;
 use crate::worker::Worker;
-
-/// What a client may set when it opens a thread.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Overrides {
-    cwd: Option<String>,
-    model: Option<String>,
-    model_provider: Option<String>,
-    approval_policy: Option<ApprovalPolicy>,
-    sandbox: Option<SandboxMode>,
-    config: Option<Map<String, Value>>,
-}
-
-impl Overrides {
-    /// What is named by a parameter counts more than the same in `config`.
-    fn apply(self, settings: &mut Settings) {
-        let Self { cwd, model, model_provider, approval_policy, sandbox, config } = self;
-        let config = |key: &str| config.as_ref().and_then(|config| config.get(key).cloned());
-        let text = |key: &str| config(key).and_then(|value| value.as_str().map(str::to_owned));
-        let model = model.or_else(|| text("model"));
-        let approval_policy = approval_policy.or_else(|| serde_json::from_value(config("approval_policy")?).ok());
-        let sandbox = sandbox.or_else(|| serde_json::from_value(config("sandbox_mode")?).ok());
-        settings.effort = text("model_reasoning_effort").or(settings.effort.take());
-        if let Some(cwd) = cwd {
-            settings.cwd = absolute(&cwd);
-        }
-        settings.model = model.unwrap_or_else(|| settings.model.clone());
-        settings.model_provider = model_provider.unwrap_or_else(|| settings.model_provider.clone());
-        settings.approval_policy = approval_policy.unwrap_or_else(|| settings.approval_policy.clone());
-        settings.sandbox = sandbox.map_or_else(|| settings.sandbox.clone(), SandboxMode::policy);
-    }
-}
-
-/// What to say of configuration that nobody knows, if there is any.
-fn config_warning(config: Option<&Map<String, Value>>) -> Option<String> {
-    let known = |key: &&str| CONFIG_KEYS.lines().any(|known| known == *key);
-    let keys: BTreeSet<&str> = config?.keys().filter_map(|key| key.split('.').next()).filter(|key| !known(key)).collect();
-    let ignored: String = keys.iter().map(|key| format!("\n  session-flags: `{key}` is ignored.")).collect();
-    let settings = if keys.len() == 1 { "setting" } else { "settings" };
-    let advice = "Check for typos or deprecated settings.";
-    (!keys.is_empty()).then(|| {
-        format!("Codex is ignoring {} unrecognized configuration {settings}. {advice}{ignored}", keys.len())
-    })
-}
-
-/// The keys at the top of a configuration.
-const CONFIG_KEYS: &str = include_str!("config_keys.txt");
-
-pub(crate) fn absolute(path: &str) -> String {
-    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ThreadStartParams {
-    #[serde(flatten)]
-    overrides: Overrides,
-    #[serde(default)]
-    ephemeral: Option<bool>,
-    #[serde(default)]
-    dynamic_tools: Option<Vec<Value>>,
-}
-
-pub(super) fn start(worker: &mut Worker, call: &Call, params: ThreadStartParams, now: Now) -> Result<(), Refusal> {
-    let tools = tools::declared(&params.dynamic_tools.unwrap_or_default())?;
-    let stage = &mut worker.stage;
-    let warning = config_warning(params.overrides.config.as_ref());
-    let mut settings = default_settings(stage);
-    params.overrides.apply(&mut settings);
-    let record = ThreadRecord {
-        id: stage.ids.uuid(),
-        forked_from: None,
-        created_ms: now.unix_ms,
-        originator: stage.originator.clone().unwrap_or_default(),
-        tools,
-    };
-    let kept = if params.ephemeral == Some(true) { Kept::Ephemeral } else { Kept::NotYet };
-    let mut thread = Thread::new(record, settings, kept);
-    thread.subscribe(call.connection);
-    let opened = Opened::of(&thread, stage);
-    if let Some(summary) = &warning {
-        stage.tell(&[call.connection], "configWarning", &json!({"summary": summary, "details": null}), now);
-    }
-    stage.answer(call, &opened);
-    if let Some(summary) = &warning {
-        thread.say(&Event::Warning(summary), stage, now);
-    }
-    stage.tell_all("thread/started", &json!({"thread": opened.thread}), now);
-    worker.threads.insert(thread.id().to_owned(), thread);
-    Ok(())
-}
-
-pub(crate) fn default_settings(stage: &Stage) -> Settings {
-    Settings {
-        cwd: absolute("."),
-        model: stage.config.model.clone(),
-        model_provider: stage.config.model_provider.clone(),
-        approval_policy: stage.config.approval_policy.clone(),
-        sandbox: stage.config.sandbox_mode.policy(),
-        effort: None,
-        summary: None,
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ThreadResumeParams {
-    thread_id: String,
-    #[serde(flatten)]
-    overrides: Overrides,
-    #[serde(default)]
-    exclude_turns: bool,
-}
-
-pub(super) fn resume(worker: &mut Worker, call: &Call, params: ThreadResumeParams, now: Now) -> Result<(), Refusal> {
-    let id = checked_id(&params.thread_id, "session")?;
-    let is_loaded = worker.threads.contains_key(id);
-    if is_loaded {
-        let thread = &worker.threads[id];
-        if thread.is_ephemeral() {
-            return Err(no_rollout(id));
-        }
-        notice_history(&mut worker.stage, call, params.exclude_turns, now);
-        if matches!(thread.kept, Kept::NotYet) && !params.exclude_turns {
-            return Err(Refusal::of(Refusal::METHOD_NOT_FOUND, "list_turns is not supported yet"));
-        }
-    } else {
-        let path = find_file(&worker.stage.home, id)?;
-        notice_history(&mut worker.stage, call, params.exclude_turns, now);
-        let thread = load(&path, id)?;
-        worker.threads.insert(id.to_owned(), thread);
-    }
-    let (stage, thread) = worker.thread(id);
-    params.overrides.apply(&mut thread.settings);
-    if !is_loaded {
-        thread.set_status(Status::Idle, stage, now);
-    }
-    thread.subscribe(call.connection);
-    let stored = history::stored(thread);
-    let turns = stored.map_or_else(Vec::new, |stored| stored.turns);
-    let resumed = Resumed {
-        initial_turns_page: (),
-        turns_backwards_cursor: Cursor::last(id, Scope::Turns, turns.len()),
-        items_backwards_cursor: Cursor::last(id, Scope::Items, turns.iter().map(|turn| turn.items.len()).sum()),
-    };
-    let mut opened = Opened::of(thread, stage).with_resumed(resumed);
-    if !params.exclude_turns {
-        opened.thread.turns = with_running(turns, thread);
-    }
-    stage.answer(call, &opened);
-    replay_usage(thread, call.connection, stage, now);
-    let subscribers = thread.subscribers.clone();
-    stage.tell(&subscribers, "thread/goal/cleared", &json!({"threadId": id}), now);
-    for parked in thread.turn.iter().flat_map(|turn| &turn.parked) {
-        stage.outputs.send(call.connection, parked.line.clone());
-    }
-    Ok(())
-}
-
-/// The history with the turn that runs now, which its file does not call ended.
-fn with_running(mut turns: Vec<TurnShape>, thread: &Thread) -> Vec<TurnShape> {
-    if let (Some(turn), Some(last)) = (&thread.turn, turns.last_mut())
-        && last.id == turn.id
-    {
-        last.status = crate::shapes::TurnStatus::InProgress;
-    }
-    turns
-}
-
-fn replay_usage(thread: &Thread, to: ConnectionId, stage: &mut Stage, now: Now) {
-    #[derive(serde::Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Replay<'a> {
-        thread_id: &'a str,
-        turn_id: &'a str,
-        token_usage: &'a Usage,
-    }
-    if let Some(turn_id) = &thread.usage_turn {
-        let params = Replay { thread_id: thread.id(), turn_id, token_usage: &thread.usage };
-        stage.tell(&[to], "thread/tokenUsage/updated", &params, now);
-    }
-}
-
-/// The file of a thread that is not archived.
-fn find_file(home: &Home, id: &str) -> Result<PathBuf, Refusal> {
-    match home.find(id, Shelf::Active) {
-        Some(path) => Ok(path),
-        None if home.find(id, Shelf::Archived).is_some() => Err(Refusal::invalid(format!(
-            "session {id} is archived. Run `codex unarchive {id}` to unarchive it first."
-        ))),
-        None => Err(no_rollout(id)),
-    }
-}
-
-fn load(path: &Path, id: &str) -> Result<Thread, Refusal> {
-    let stored = read_thread(path).ok_or_else(|| no_rollout(id))?;
-    let file = Home::open_thread(path.to_owned()).map_err(|unopened| match unopened {
-        Unopened::HasWriter => Refusal::invalid(format!("thread {id} already has an active writer")),
-        Unopened::Io(error) => Refusal::invalid(format!("cannot open thread {id}: {error}")),
-    })?;
-    Ok(Thread::resumed(&stored, file))
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ThreadForkParams {
-    thread_id: String,
-    #[serde(flatten)]
-    overrides: Overrides,
-    #[serde(default)]
-    ephemeral: bool,
-    #[serde(default)]
-    exclude_turns: bool,
-}
-
-pub(super) fn fork(worker: &mut Worker, call: &Call, params: ThreadForkParams, now: Now) -> Result<(), Refusal> {
-    let id = checked_id(&params.thread_id, "session")?;
-    let source = Source::of(worker, id)?;
-    if params.ephemeral && !params.exclude_turns {
-        return Err(Refusal::invalid("ephemeral paginated thread/fork requires `excludeTurns: true`"));
-    }
-    let stage = &mut worker.stage;
-    notice_history(stage, call, params.exclude_turns, now);
-    let mut settings = source.settings;
-    params.overrides.apply(&mut settings);
-    let record = ThreadRecord {
-        id: stage.ids.uuid(),
-        forked_from: Some(id.to_owned()),
-        created_ms: now.unix_ms,
-        ..source.record
-    };
-    let kept = if params.ephemeral { Kept::Ephemeral } else { Kept::NotYet };
-    let mut thread = Thread::new(record, settings, kept);
-    if let (Some(path), false) = (&source.path, params.ephemeral) {
-        copy_history(&mut thread, path, stage);
-    }
-    (thread.usage, thread.usage_turn) = (source.usage, source.usage_turn);
-    thread.subscribe(call.connection);
-    let mut opened = Opened::of(&thread, stage);
-    let shown = serde_json::to_value(&opened.thread).unwrap_or_default();
-    if !params.exclude_turns {
-        opened.thread.turns = source.turns;
-    }
-    stage.answer(call, &opened);
-    if !params.exclude_turns {
-        replay_usage(&thread, call.connection, stage, now);
-    }
-    stage.tell_all("thread/started", &json!({"thread": shown}), now);
-    worker.threads.insert(thread.id().to_owned(), thread);
-    Ok(())
-}
-
-fn copy_history(thread: &mut Thread, from: &Path, stage: &mut Stage) {
-    let copied = thread.create_file(stage).and_then(|mut file| {
-        file.append_history(from).map_err(|error| error.to_string())?;
-        Ok(file)
-    });
-    match copied {
-        Ok(file) => thread.kept = Kept::File(file),
-        Err(problem) => stage.log(format!("ERROR cannot copy the history of {}: {problem}", from.display())),
-    }
-}
-
-/// What is forked: a loaded thread, or one that only its file knows.
-struct Source {
-    record: ThreadRecord,
-    settings: Settings,
-    path: Option<PathBuf>,
-    turns: Vec<TurnShape>,
-    usage: Usage,
-    usage_turn: Option<String>,
-}
-
-impl Source {
-    fn of(worker: &Worker, id: &str) -> Result<Self, Refusal> {
-        if let Some(thread) = worker.threads.get(id) {
-            if thread.is_ephemeral() {
-                return Err(no_rollout(id));
-            }
-            let stored = history::stored(thread);
-            return Ok(Self {
-                record: thread.record.clone(),
-                settings: thread.settings.clone(),
-                path: history::path(thread).map(Path::to_owned),
-                turns: stored.map_or_else(Vec::new, |stored| stored.turns),
-                usage: thread.usage,
-                usage_turn: thread.usage_turn.clone(),
-            });
-        }
-        let path = find_file(&worker.stage.home, id)?;
-        let Stored { thread, settings, turns, usage, .. } = read_thread(&path).ok_or_else(|| no_rollout(id))?;
-        let (usage_turn, usage) = usage.map_or((None, Usage::default()), |(turn, usage)| (Some(turn), usage));
-        Ok(Self { record: thread, settings, path: Some(path), turns, usage, usage_turn })
-    }
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -322,9 +20,16 @@ pub(super) struct ThreadIdParams {
     pub(super) thread_id: String,
 }
 
-pub(super) fn unsubscribe(worker: &mut Worker, call: &Call, params: &ThreadIdParams) -> Result<(), Refusal> {
+pub(super) fn unsubscribe(
+    worker: &mut Worker,
+    call: &Call,
+    params: &ThreadIdParams,
+) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
-    let was_subscribed = worker.threads.get_mut(id).map(|thread| thread.unsubscribe(call.connection));
+    let was_subscribed = worker
+        .threads
+        .get_mut(id)
+        .map(|thread| thread.unsubscribe(call.connection));
     let status = match was_subscribed {
         None => "notLoaded",
         Some(true) => "unsubscribed",
@@ -334,9 +39,15 @@ pub(super) fn unsubscribe(worker: &mut Worker, call: &Call, params: &ThreadIdPar
     Ok(())
 }
 
-pub(super) fn archive(worker: &mut Worker, call: &Call, params: &ThreadIdParams, now: Now) -> Result<(), Refusal> {
+pub(super) fn archive(
+    worker: &mut Worker,
+    call: &Call,
+    params: &ThreadIdParams,
+    now: Now,
+) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
-    let failed = |error: std::io::Error| Refusal::invalid(format!("cannot archive thread {id}: {error}"));
+    let failed =
+        |error: std::io::Error| Refusal::invalid(format!("cannot archive thread {id}: {error}"));
     match worker.threads.get(id) {
         Some(thread) if thread.is_ephemeral() => return Err(no_rollout(id)),
         Some(_) => {
@@ -350,26 +61,45 @@ pub(super) fn archive(worker: &mut Worker, call: &Call, params: &ThreadIdParams,
             worker.threads.remove(id);
         }
         None => {
-            let path = worker.stage.home.find(id, Shelf::Active).ok_or_else(|| no_rollout(id))?;
+            let path = worker
+                .stage
+                .home
+                .find(id, Shelf::Active)
+                .ok_or_else(|| no_rollout(id))?;
             worker.stage.home.archive(&path).map_err(failed)?;
         }
     }
     worker.stage.answer(call, &json!({}));
-    worker.stage.tell_all("thread/archived", &json!({"threadId": id}), now);
+    worker
+        .stage
+        .tell_all("thread/archived", &json!({"threadId": id}), now);
     Ok(())
 }
 
-pub(super) fn unarchive(worker: &mut Worker, call: &Call, params: &ThreadIdParams, now: Now) -> Result<(), Refusal> {
+pub(super) fn unarchive(
+    worker: &mut Worker,
+    call: &Call,
+    params: &ThreadIdParams,
+    now: Now,
+) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
     if worker.threads.contains_key(id) {
-        return Err(Refusal::invalid(format!("thread {id} already has an active writer")));
+        return Err(Refusal::invalid(format!(
+            "thread {id} already has an active writer"
+        )));
     }
     let missing = || Refusal::invalid(format!("no archived rollout found for thread id {id}"));
     let stage = &mut worker.stage;
     let archived = stage.home.find(id, Shelf::Archived).ok_or_else(missing)?;
     let stored = read_thread(&archived).ok_or_else(missing)?;
-    let path = stage.home.unarchive(&archived, &stored.thread).map_err(|_| missing())?;
-    stage.answer(call, &json!({"thread": ThreadShape::of_stored(&stored, &path)}));
+    let path = stage
+        .home
+        .unarchive(&archived, &stored.thread)
+        .map_err(|_| missing())?;
+    stage.answer(
+        call,
+        &json!({"thread": ThreadShape::of_stored(&stored, &path)}),
+    );
     stage.tell_all("thread/unarchived", &json!({"threadId": id}), now);
     Ok(())
 }
@@ -381,13 +111,22 @@ pub(super) struct ThreadSetNameParams {
     name: String,
 }
 
-pub(super) fn set_name(worker: &mut Worker, call: &Call, params: ThreadSetNameParams, now: Now) -> Result<(), Refusal> {
+pub(super) fn set_name(
+    worker: &mut Worker,
+    call: &Call,
+    params: &ThreadSetNameParams,
+    now: Now,
+) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     thread.name = Some(params.name.clone());
     thread.keep(&Record::Named(params.name.clone()), stage);
     stage.answer(call, &json!({}));
-    stage.tell_all("thread/name/updated", &json!({"threadId": id, "threadName": params.name}), now);
+    stage.tell_all(
+        "thread/name/updated",
+        &json!({"threadId": id, "threadName": params.name}),
+        now,
+    );
     Ok(())
 }
 
@@ -399,33 +138,44 @@ pub(super) struct ThreadInjectItemsParams {
 }
 
 /// Items for the model's eyes. The worker keeps them and remembers what a person said last.
-pub(super) fn inject_items(worker: &mut Worker, call: &Call, params: ThreadInjectItemsParams) -> Result<(), Refusal> {
+pub(super) fn inject_items(
+    worker: &mut Worker,
+    call: &Call,
+    params: ThreadInjectItemsParams,
+) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     if params.items.is_empty() {
         return Err(Refusal::invalid("items must not be empty"));
     }
-    if let Some(at) = params.items.iter().position(|item| item.get("type").is_none()) {
-        return Err(Refusal::invalid(format!("items[{at}] is not a valid response item: missing field `type`")));
+    if let Some(at) = params
+        .items
+        .iter()
+        .position(|item| item.get("type").is_none())
+    {
+        return Err(Refusal::invalid(format!(
+            "items[{at}] is not a valid response item: missing field `type`"
+        )));
     }
-    let said = params.items.iter().filter(|item| item["role"] == "user").filter_map(|item| {
-        let parts = item["content"].as_array()?;
-        Some(parts.iter().filter_map(|part| part["text"].as_str()).collect::<String>())
-    });
-    if let Some(last) = said.last() {
+    let mut said = params
+        .items
+        .iter()
+        .filter(|item| item["role"] == "user")
+        .filter_map(|item| {
+            let parts = item["content"].as_array()?;
+            Some(
+                parts
+                    .iter()
+                    .filter_map(|part| part["text"].as_str())
+                    .collect::<String>(),
+            )
+        });
+    if let Some(last) = said.next_back() {
         thread.last_said = last;
     }
     thread.keep(&Record::Injected(params.items), stage);
     stage.answer(call, &json!({}));
     Ok(())
-}
-
-fn notice_history(stage: &mut Stage, call: &Call, exclude_turns: bool, now: Now) {
-    if !exclude_turns {
-        let summary = "Full-history hydration is deprecated for paginated threads; use `excludeTurns: true`, then page \
-                       with `thread/turns/list` and `thread/items/list`.";
-        stage.tell(&[call.connection], "deprecationNotice", &json!({"summary": summary, "details": null}), now);
-    }
 }
 
 pub(super) fn no_rollout(id: &str) -> Refusal {
@@ -434,7 +184,10 @@ pub(super) fn no_rollout(id: &str) -> Refusal {
 
 /// Refuses what is no UUID, in the words of the UUID parser; some calls speak of a session, some of a thread.
 pub(super) fn checked_id<'a>(id: &'a str, what: &str) -> Result<&'a str, Refusal> {
-    if let Some((at, found)) = id.char_indices().find(|(_, c)| !c.is_ascii_hexdigit() && *c != '-') {
+    if let Some((at, found)) = id
+        .char_indices()
+        .find(|(_, c)| !c.is_ascii_hexdigit() && *c != '-')
+    {
         return Err(Refusal::invalid(format!(
             "invalid {what} id: invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-], found `{found}` at {}",
             at + 1

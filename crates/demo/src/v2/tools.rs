@@ -19,25 +19,46 @@ pub(super) fn declared(specs: &[Value]) -> Result<Vec<Tool>, Refusal> {
             let problem = "dynamic tool namespace collides with a reserved Responses API namespace";
             return Err(Refusal::invalid(format!("{problem}: {name}")));
         }
-        for spec in spec.get("tools").and_then(Value::as_array).into_iter().flatten() {
+        for spec in spec
+            .get("tools")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             add(&mut tools, Some(name), spec)?;
         }
     }
     Ok(tools)
 }
 
-const RESERVED_NAMESPACES: &[&str] =
-    &["api_tool", "browser", "computer", "container", "file_search", "functions", "image_gen", "multi_tool_use", "python", "web"];
+const RESERVED_NAMESPACES: &[&str] = &[
+    "api_tool",
+    "browser",
+    "computer",
+    "container",
+    "file_search",
+    "functions",
+    "image_gen",
+    "multi_tool_use",
+    "python",
+    "web",
+];
 
 fn add(tools: &mut Vec<Tool>, namespace: Option<&str>, spec: &Value) -> Result<(), Refusal> {
     let name = text(spec, "name")?;
     let refuse = |problem: &str| Err(Refusal::invalid(format!("{problem}: {name}")));
     text(spec, "description")?;
-    let tool = Tool { namespace: namespace.map(str::to_owned), name: name.to_owned() };
+    let tool = Tool {
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+    };
     if name.is_empty() {
         return Err(Refusal::invalid("dynamic tool name must not be empty"));
     }
-    if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
+    if !name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    {
         return refuse("dynamic tool name must match ^[a-zA-Z0-9_-]+$ to match Responses API");
     }
     if name == "mcp" || name.starts_with("mcp__") {

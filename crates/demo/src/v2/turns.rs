@@ -3,8 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::open::absolute;
 use super::shapes::settings_shape;
-use super::threads::{absolute, checked_id};
+use super::threads::checked_id;
 use crate::clock::Now;
 use crate::config;
 use crate::items::{ImageReference, UserInput};
@@ -34,12 +35,20 @@ pub(super) struct TurnStartParams {
 }
 
 /// Starts a turn. On a thread that has one, it says the input to that turn and answers with the same id.
-pub(super) fn start(worker: &mut Worker, call: &Call, params: TurnStartParams, now: Now) -> Result<(), Refusal> {
+pub(super) fn start(
+    worker: &mut Worker,
+    call: &Call,
+    params: TurnStartParams,
+    now: Now,
+) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     check_input(&params.input)?;
     let settings = params.settings(&thread.settings);
-    let input = Input { content: params.input, client_id: params.client_user_message_id };
+    let input = Input {
+        content: params.input,
+        client_id: params.client_user_message_id,
+    };
     if let Some(turn) = &thread.turn {
         let shape = TurnShape::new(&turn.id);
         stage.answer(call, &json!({"turn": shape}));
@@ -50,7 +59,13 @@ pub(super) fn start(worker: &mut Worker, call: &Call, params: TurnStartParams, n
         thread.settings = settings;
         thread.keep(&Record::Settings(thread.settings.clone()), stage);
         let params = json!({"threadId": id, "threadSettings": settings_shape(&thread.settings)});
-        stage.tell_those(&thread.subscribers, Need::ExperimentalApi, "thread/settings/updated", &params, now);
+        stage.tell_those(
+            &thread.subscribers,
+            Need::ExperimentalApi,
+            "thread/settings/updated",
+            &params,
+            now,
+        );
     }
     if !config::is_known(&thread.settings.model) {
         let warning = format!(
@@ -101,11 +116,16 @@ fn check_input(input: &[UserInput]) -> Result<(), Refusal> {
         return Err(Refusal::of(Refusal::INVALID_PARAMS, message).with_data(data));
     }
     let is_remote = |piece: &UserInput| match piece {
-        UserInput::Image { reference: ImageReference::Url { url }, .. } => !url.starts_with("data:"),
+        UserInput::Image {
+            reference: ImageReference::Url { url },
+            ..
+        } => !url.starts_with("data:"),
         _ => false,
     };
     if input.iter().any(is_remote) {
-        return Err(Refusal::invalid("remote image URLs are not supported; use an inline data URL instead"));
+        return Err(Refusal::invalid(
+            "remote image URLs are not supported; use an inline data URL instead",
+        ));
     }
     Ok(())
 }
@@ -119,7 +139,12 @@ pub(super) struct TurnSteerParams {
     client_user_message_id: Option<String>,
 }
 
-pub(super) fn steer(worker: &mut Worker, call: &Call, params: TurnSteerParams, now: Now) -> Result<(), Refusal> {
+pub(super) fn steer(
+    worker: &mut Worker,
+    call: &Call,
+    params: TurnSteerParams,
+    now: Now,
+) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     let expected = &params.expected_turn_id;
@@ -133,12 +158,18 @@ pub(super) fn steer(worker: &mut Worker, call: &Call, params: TurnSteerParams, n
     match &thread.turn {
         None => return Err(Refusal::invalid("no active turn to steer")),
         Some(turn) if turn.id != *expected => {
-            let message = format!("expected active turn id `{expected}` but found `{}`", turn.id);
+            let message = format!(
+                "expected active turn id `{expected}` but found `{}`",
+                turn.id
+            );
             return Err(Refusal::invalid(message));
         }
         Some(_) => stage.answer(call, &json!({"turnId": expected})),
     }
-    let input = Input { content: params.input, client_id: params.client_user_message_id };
+    let input = Input {
+        content: params.input,
+        client_id: params.client_user_message_id,
+    };
     turn::steer(thread, input, stage, now);
     Ok(())
 }
@@ -164,9 +195,9 @@ pub(super) fn interrupt(
     let current = thread.turn.as_ref().map(|turn| turn.id.clone());
     match current.as_ref().or(thread.interrupted_turn.as_ref()) {
         None => Err(Refusal::invalid("no active turn to interrupt")),
-        Some(found) if found != wanted => {
-            Err(Refusal::invalid(format!("expected active turn id {wanted} but found {found}")))
-        }
+        Some(found) if found != wanted => Err(Refusal::invalid(format!(
+            "expected active turn id {wanted} but found {found}"
+        ))),
         Some(_) if current.is_none() => {
             thread.late_interrupts.push(call.clone());
             Ok(())

@@ -1,0 +1,90 @@
+//! Threads outlive the worker.
+
+use expect_test::expect;
+use tempfile::TempDir;
+
+use super::{Theatre, V2_OPENING, lines_with, turn};
+use crate::options::Dialect;
+
+const INITIALIZE: &str = r#"
+    A connects
+    A< {"id":1,"method":"initialize","params":{"clientInfo":{"name":"test","version":"0"},"capabilities":{"experimentalApi":true}}}"#;
+
+#[test]
+fn killed_worker_leaves_its_running_turn_interrupted() {
+    let home = TempDir::new().unwrap();
+    let mut theatre = Theatre::new(Dialect::V2, &home, "");
+    theatre.play(V2_OPENING);
+    theatre.play(&(turn(3, "[[text]]") + "\n" + &turn(4, "[[slow 9 50]]") + "\n120 ms pass"));
+    theatre.log.clear();
+    theatre.play(&format!("worker restarts{INITIALIZE}"));
+    theatre.log.clear();
+    let resume = r#"A< {"id":9,"method":"thread/resume","params":{"threadId":"$2.thread.id"}}"#;
+    expect![[r##"
+        A {"method":"deprecationNotice","params":{"summary":"Full-history hydration is deprecated for paginated threads; use `excludeTurns: true`, then page with `thread/turns/list` and `thread/items/list`."}}
+        A {"method":"thread/status/changed","params":{"status":{"type":"idle"}}}
+        A {"id":9,"result":{"approvalPolicy":"on-request","approvalsReviewer":"user","collaborationMode":{"mode":"default","settings":{"model":"demo"}},"disabledPluginIds":[],"instructionSources":[],"itemsBackwardsCursor":"{\"requestedThreadId\":\"#1\",\"rolloutOrdinal\":2,\"includeAnchor\":true,\"scope\":{\"kind\":\"itemsByCreatedAtOrdinal\"}}","model":"demo","modelProvider":"demo","multiAgentMode":"explicitRequestOnly","sandbox":{"networkAccess":false,"type":"readOnly"},"thread":{"canAcceptDirectInput":true,"ephemeral":false,"historyMode":"paginated","id":"#1","model":"demo","modelProvider":"demo","originator":"test","path":"$HOME/sessions/2027/01/15/rollout-2027-01-15T08-00-00-#1.jsonl","preview":"[[text]]","source":"vscode","status":{"type":"idle"},"turns":[{"id":"#2","items":[{"content":[{"text":"[[text]]","text_elements":[],"type":"text"}],"id":"#3","type":"userMessage"},{"id":"msg_resp_4","text":"Hello from mock.","type":"agentMessage"}],"itemsView":"full","status":"completed"},{"id":"#4","items":[{"content":[{"text":"[[slow 9 50]]","text_elements":[],"type":"text"}],"id":"#5","type":"userMessage"}],"itemsView":"full","status":"interrupted"}]},"turnsBackwardsCursor":"{\"requestedThreadId\":\"#1\",\"rolloutOrdinal\":1,\"includeAnchor\":true,\"scope\":{\"kind\":\"turns\"}}"}}
+        A {"method":"thread/tokenUsage/updated","params":{"tokenUsage":{"last":{"cacheWriteInputTokens":0,"cachedInputTokens":40,"inputTokens":100,"outputTokens":10,"reasoningOutputTokens":0,"totalTokens":110},"modelContextWindow":258400,"total":{"cacheWriteInputTokens":0,"cachedInputTokens":40,"inputTokens":100,"outputTokens":10,"reasoningOutputTokens":0,"totalTokens":110}}}}
+        A {"method":"thread/goal/cleared","params":{}}
+    "##]].assert_eq(theatre.play(resume));
+}
+
+#[test]
+fn thread_has_one_writer() {
+    let home = TempDir::new().unwrap();
+    let mut first = Theatre::new(Dialect::V2, &home, "");
+    first.play(V2_OPENING);
+    first.play(&turn(3, "[[text]]"));
+    let mut second = Theatre::new(Dialect::V2, &home, "seed = 2");
+    second.results.clone_from(&first.results);
+    second.play(INITIALIZE);
+    second.log.clear();
+    let resume = r#"A< {"id":9,"method":"thread/resume","params":{"threadId":"$2.thread.id","excludeTurns":true}}"#;
+    expect![[r#"
+        A {"error":{"code":-32600,"message":"thread #1 already has an active writer"},"id":9}
+    "#]]
+    .assert_eq(second.play(resume));
+    drop(first);
+    second.log.clear();
+    let outcome = second.play(resume);
+    assert!(outcome.contains(r#""turnsBackwardsCursor""#), "{outcome}");
+}
+
+#[test]
+fn tools_are_remembered_across_a_restart() {
+    let home = TempDir::new().unwrap();
+    let mut theatre = Theatre::new(Dialect::V2, &home, "");
+    theatre.play(INITIALIZE);
+    theatre.play(r#"A< {"id":2,"method":"thread/start","params":{"dynamicTools":[{"name":"ask","description":"d","inputSchema":{}}]}}"#);
+    theatre.play(&turn(3, "[[text]]"));
+    theatre.play(&format!("worker restarts{INITIALIZE}"));
+    theatre.play(r#"A< {"id":4,"method":"thread/resume","params":{"threadId":"$2.thread.id"}}"#);
+    theatre.log.clear();
+    let play = turn(5, "[[tool ask {}]]")
+        + r#"
+        A< {"id":0,"result":{"contentItems":[{"type":"inputText","text":"42"}],"success":true}}"#;
+    expect![[r#"
+        A {"method":"item/started","params":{"item":{"arguments":{},"id":"call_resp_3","status":"inProgress","tool":"ask","type":"dynamicToolCall"}}}
+        A {"id":0,"method":"item/tool/call","params":{"arguments":{},"callId":"call_resp_3","tool":"ask"}}
+        A {"method":"item/completed","params":{"item":{"arguments":{},"contentItems":[{"text":"42","type":"inputText"}],"id":"call_resp_3","status":"completed","success":true,"tool":"ask","type":"dynamicToolCall"}}}
+    "#]].assert_eq(&lines_with(
+        theatre.play(&play),
+        &["tool/call", "dynamicToolCall"],
+    ));
+}
+
+#[test]
+fn shutdown_keeps_a_parked_turn_as_interrupted() {
+    let home = TempDir::new().unwrap();
+    let mut theatre = Theatre::new(Dialect::V2, &home, "");
+    theatre.play(INITIALIZE);
+    theatre.play(r#"A< {"id":2,"method":"thread/start","params":{"cwd":"/work","dynamicTools":[{"name":"ask","description":"d","inputSchema":{}}]}}"#);
+    theatre.play(&turn(3, "[[tool ask {}]]"));
+    theatre.worker.handle_shutdown(theatre.now);
+    theatre.play(&format!("worker restarts{INITIALIZE}"));
+    theatre.log.clear();
+    let read = r#"A< {"id":4,"method":"thread/turns/list","params":{"threadId":"$2.thread.id","itemsView":"full"}}"#;
+    expect![[r##"
+        A {"id":4,"result":{"backwardsCursor":"{\"requestedThreadId\":\"#1\",\"rolloutOrdinal\":0,\"includeAnchor\":true,\"scope\":{\"kind\":\"turns\"}}","data":[{"id":"#2","items":[{"content":[{"text":"[[tool ask {}]]","text_elements":[],"type":"text"}],"id":"#3","type":"userMessage"},{"arguments":{},"contentItems":[],"id":"call_resp_4","status":"failed","success":false,"tool":"ask","type":"dynamicToolCall"}],"itemsView":"full","status":"interrupted"}]}}
+    "##]].assert_eq(theatre.play(read));
+}
