@@ -97,6 +97,9 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Incoming>, Dropped> {
                 "neither a method nor an answer".to_owned(),
             )),
         },
+        (None, None) => Err(Dropped::NotAMessage(
+            "neither a method nor an answer".to_owned(),
+        )),
         _ => Err(Dropped::NotAMessage(
             "the id is neither a string nor a 64-bit integer".to_owned(),
         )),

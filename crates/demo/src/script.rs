@@ -63,6 +63,8 @@ pub(crate) struct CallFaults {
     pub(crate) overloaded_every: u64,
     /// Methods that are never answered.
     pub(crate) unanswered: Vec<String>,
+    /// Methods whose call ends the process, unanswered, with code 1.
+    pub(crate) exit_on: Vec<String>,
 }
 
 /// What is played for a prompt.
@@ -102,7 +104,7 @@ pub enum ScriptError {
         error: std::io::Error,
     },
     /// It says something unknown; the message names the line and the key.
-    #[error("the script {path:?} is wrong: {error}")]
+    #[error("the script {path:?} is wrong: {}", error.to_string().trim_end())]
     Wrong {
         /// The file.
         path: PathBuf,

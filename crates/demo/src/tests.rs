@@ -5,6 +5,7 @@ mod faults;
 mod friendly;
 mod persistence;
 mod scripts;
+mod sockets;
 mod v1;
 
 use std::collections::BTreeMap;

@@ -146,10 +146,11 @@ impl Worker {
 
     fn handle_call(&mut self, call: &Call, method: &str, params: Option<Value>, now: Now) {
         self.calls += 1;
-        if self
-            .stage
-            .script
-            .calls
+        let faults = &self.stage.script.calls;
+        if faults.exit_on.iter().any(|fatal| fatal == method) {
+            return self.stage.outputs.push(Output::End(Ending::Exit(1)));
+        }
+        if faults
             .unanswered
             .iter()
             .any(|unanswered| unanswered == method)

@@ -184,16 +184,17 @@ async fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// A socket that only its owner may use. One that nobody answers is replaced.
+/// A socket that only its owner may use, from the moment it can be found. One that nobody answers is replaced.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     if BlockingUnixStream::connect(path).is_ok() {
         return Err(io::Error::other(
             "app-server control socket is already in use",
         ));
     }
-    let _ = fs::remove_file(path);
-    let listener = UnixListener::bind(path)?;
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    let unnamed = path.with_extension(format!("{}.new", std::process::id()));
+    let listener = UnixListener::bind(&unnamed)?;
+    fs::set_permissions(&unnamed, Permissions::from_mode(0o600))?;
+    fs::rename(&unnamed, path)?;
     Ok(listener)
 }
 

@@ -230,18 +230,20 @@ fn answers_come_twice_or_to_nobody() {
 }
 
 #[test]
-fn every_third_call_is_refused_as_overload() {
+fn calls_are_refused_as_overload_left_unanswered_or_fatal() {
     check_v2(
-        "[calls]\noverloaded_every = 3\nunanswered = [\"thread/list\"]",
+        "[calls]\noverloaded_every = 3\nunanswered = [\"thread/list\"]\nexit_on = [\"thread/read\"]",
         r#"
         A< {"id":3,"method":"thread/loaded/list","params":{"limit":1}}
         A< {"id":4,"method":"model/list","params":{"cursor":"x"}}
         A< {"id":5,"method":"thread/list","params":{}}
-        A< {"id":6,"method":"model/list","params":{"cursor":"x"}}"#,
+        A< {"id":6,"method":"model/list","params":{"cursor":"x"}}
+        A< {"id":7,"method":"thread/read","params":{"threadId":"x"}}"#,
         expect![[r#"
             A {"error":{"code":-32001,"message":"Server overloaded; retry later."},"id":3}
             A {"error":{"code":-32600,"message":"invalid cursor: x"},"id":4}
             A {"error":{"code":-32001,"message":"Server overloaded; retry later."},"id":6}
+            End(Exit(1))
         "#]],
     );
 }

@@ -80,12 +80,12 @@ fn unknown_key_is_named_with_its_line() {
     check_error(
         "[calls]\nanswer = \"twice\"\n",
         expect![[r#"
-        TOML parse error at line 2, column 1
-          |
-        2 | answer = "twice"
-          | ^^^^^^
-        unknown field `answer`, expected one of `answers`, `overloaded_every`, `unanswered`
-    "#]],
+            TOML parse error at line 2, column 1
+              |
+            2 | answer = "twice"
+              | ^^^^^^
+            unknown field `answer`, expected one of `answers`, `overloaded_every`, `unanswered`, `exit_on`
+        "#]],
     );
 }
 

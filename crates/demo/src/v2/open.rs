@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::history;
 use super::paging::{Cursor, Scope};
-use super::shapes::{Opened, Resumed};
+use super::shapes::{Opened, Resumed, ThreadAlone};
 use super::threads::{checked_id, no_rollout};
 use super::tools;
 use crate::clock::Now;
@@ -148,7 +148,13 @@ pub(super) fn start(
     if let Some(summary) = &warning {
         thread.say(&Event::Warning(summary), stage, now);
     }
-    stage.tell_all("thread/started", &json!({"thread": opened.thread}), now);
+    stage.tell_all(
+        "thread/started",
+        &ThreadAlone {
+            thread: &opened.thread,
+        },
+        now,
+    );
     worker.threads.insert(thread.id().to_owned(), thread);
     Ok(())
 }
@@ -324,7 +330,6 @@ pub(super) fn fork(
     (thread.usage, thread.usage_turn) = (source.usage, source.usage_turn);
     thread.subscribe(call.connection);
     let mut opened = Opened::of(&thread, stage);
-    let shown = serde_json::to_value(&opened.thread).unwrap_or_default();
     if !params.exclude_turns {
         opened.thread.turns = source.turns;
     }
@@ -332,7 +337,14 @@ pub(super) fn fork(
     if !params.exclude_turns {
         replay_usage(&thread, call.connection, stage, now);
     }
-    stage.tell_all("thread/started", &json!({"thread": shown}), now);
+    opened.thread.turns.clear();
+    stage.tell_all(
+        "thread/started",
+        &ThreadAlone {
+            thread: &opened.thread,
+        },
+        now,
+    );
     worker.threads.insert(thread.id().to_owned(), thread);
     Ok(())
 }

@@ -49,6 +49,18 @@ pub(super) struct ThreadShape {
     pub(super) turns: Vec<TurnShape>,
 }
 
+/// A thread alone, as some answers and notifications hold it.
+#[derive(Debug, Serialize)]
+pub(super) struct ThreadAlone<'a> {
+    pub(super) thread: &'a ThreadShape,
+}
+
+/// A turn alone, as the answer to `turn/start` holds it.
+#[derive(Debug, Serialize)]
+pub(super) struct TurnAlone<'a> {
+    pub(super) turn: &'a TurnShape,
+}
+
 /// Where a thread works.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

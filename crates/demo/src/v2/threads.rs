@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::history;
-use super::shapes::ThreadShape;
+use super::shapes::{ThreadAlone, ThreadShape};
 use crate::clock::Now;
 use crate::home::{Shelf, read_thread};
 use crate::lines::Refusal;
@@ -98,7 +98,9 @@ pub(super) fn unarchive(
         .map_err(|_| missing())?;
     stage.answer(
         call,
-        &json!({"thread": ThreadShape::of_stored(&stored, &path)}),
+        &ThreadAlone {
+            thread: &ThreadShape::of_stored(&stored, &path),
+        },
     );
     stage.tell_all("thread/unarchived", &json!({"threadId": id}), now);
     Ok(())

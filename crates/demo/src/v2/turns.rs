@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::open::absolute;
-use super::shapes::settings_shape;
+use super::shapes::{TurnAlone, settings_shape};
 use super::threads::checked_id;
 use crate::clock::Now;
 use crate::config;
@@ -51,7 +51,7 @@ pub(super) fn start(
     };
     if let Some(turn) = &thread.turn {
         let shape = TurnShape::new(&turn.id);
-        stage.answer(call, &json!({"turn": shape}));
+        stage.answer(call, &TurnAlone { turn: &shape });
         turn::steer(thread, input, stage, now);
         return Ok(());
     }
@@ -75,7 +75,12 @@ pub(super) fn start(
         thread.say(&Event::Warning(&warning), stage, now);
     }
     let turn_id = stage.ids.uuid();
-    stage.answer(call, &json!({"turn": TurnShape::new(&turn_id)}));
+    stage.answer(
+        call,
+        &TurnAlone {
+            turn: &TurnShape::new(&turn_id),
+        },
+    );
     turn::begin(thread, &turn_id, input, params.output_schema, stage, now);
     Ok(())
 }
