@@ -164,25 +164,26 @@ fn a_failure() {
     check(
         "error-429",
         &expect![[r#"
-        {"message":"Model metadata for `mock-model` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.","type":"warning"}
-        {"thread":"00000000-0000-7000-8000-000000000002","turn":"00000000-0000-7000-8000-000000000003","type":"turn_started"}
-        {"item":{"id":"00000000-0000-7000-8000-000000000004","kind":"user_message","status":null},"type":"item_started"}
-        {"item":{"id":"00000000-0000-7000-8000-000000000004","kind":"user_message","status":null},"type":"item_completed"}
-        {"error":{"details":null,"http_status":429,"kind":"response_too_many_failed_attempts","message":"exceeded retry limit, last status: 429 Too Many Requests"},"type":"error","will_retry":false}
-        {"error":{"details":null,"http_status":429,"kind":"response_too_many_failed_attempts","message":"exceeded retry limit, last status: 429 Too Many Requests"},"status":"failed","type":"turn_ended"}
-        {"message":"Model metadata for `mock-model` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.","type":"warning"}
-        {"thread":"00000000-0000-7000-8000-000000000002","turn":"00000000-0000-7000-8000-000000000005","type":"turn_started"}
-        {"item":{"id":"00000000-0000-7000-8000-000000000006","kind":"user_message","status":null},"type":"item_started"}
-        {"item":{"id":"00000000-0000-7000-8000-000000000006","kind":"user_message","status":null},"type":"item_completed"}
-        {"item":{"id":"msg_1","kind":"agent_message","status":null},"type":"item_started"}
-        {"item":"msg_1","text":"Hello ","type":"text"}
-        {"item":"msg_1","text":"from ","type":"text"}
-        {"item":"msg_1","text":"mock","type":"text"}
-        {"item":"msg_1","text":".","type":"text"}
-        {"item":{"id":"msg_1","kind":"agent_message","status":null},"type":"item_completed"}
-        {"context_window":258400,"last":{"cache_write_input_tokens":0,"cached_input_tokens":40,"input_tokens":100,"output_tokens":10,"reasoning_output_tokens":0,"total_tokens":110},"total":{"cache_write_input_tokens":0,"cached_input_tokens":40,"input_tokens":100,"output_tokens":10,"reasoning_output_tokens":0,"total_tokens":110},"type":"token_usage"}
-        {"error":null,"status":"completed","type":"turn_ended"}
-    "#]],
+            {"message":"Model metadata for `mock-model` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.","type":"warning"}
+            {"thread":"00000000-0000-7000-8000-000000000002","turn":"00000000-0000-7000-8000-000000000003","type":"turn_started"}
+            {"item":{"id":"00000000-0000-7000-8000-000000000004","kind":"user_message","status":null},"type":"item_started"}
+            {"item":{"id":"00000000-0000-7000-8000-000000000004","kind":"user_message","status":null},"type":"item_completed"}
+            {"error":{"details":"exceeded retry limit, last status: 429 Too Many Requests","http_status":429,"kind":"response_stream_disconnected","message":"Reconnecting... 1/1"},"type":"error","will_retry":true}
+            {"error":{"details":null,"http_status":429,"kind":"response_too_many_failed_attempts","message":"exceeded retry limit, last status: 429 Too Many Requests"},"type":"error","will_retry":false}
+            {"error":{"details":null,"http_status":429,"kind":"response_too_many_failed_attempts","message":"exceeded retry limit, last status: 429 Too Many Requests"},"status":"failed","type":"turn_ended"}
+            {"message":"Model metadata for `mock-model` not found. Defaulting to fallback metadata; this can degrade performance and cause issues.","type":"warning"}
+            {"thread":"00000000-0000-7000-8000-000000000002","turn":"00000000-0000-7000-8000-000000000005","type":"turn_started"}
+            {"item":{"id":"00000000-0000-7000-8000-000000000006","kind":"user_message","status":null},"type":"item_started"}
+            {"item":{"id":"00000000-0000-7000-8000-000000000006","kind":"user_message","status":null},"type":"item_completed"}
+            {"item":{"id":"msg_1","kind":"agent_message","status":null},"type":"item_started"}
+            {"item":"msg_1","text":"Hello ","type":"text"}
+            {"item":"msg_1","text":"from ","type":"text"}
+            {"item":"msg_1","text":"mock","type":"text"}
+            {"item":"msg_1","text":".","type":"text"}
+            {"item":{"id":"msg_1","kind":"agent_message","status":null},"type":"item_completed"}
+            {"context_window":258400,"last":{"cache_write_input_tokens":0,"cached_input_tokens":40,"input_tokens":100,"output_tokens":10,"reasoning_output_tokens":0,"total_tokens":110},"total":{"cache_write_input_tokens":0,"cached_input_tokens":40,"input_tokens":100,"output_tokens":10,"reasoning_output_tokens":0,"total_tokens":110},"type":"token_usage"}
+            {"error":null,"status":"completed","type":"turn_ended"}
+        "#]],
     );
 }
 
@@ -209,6 +210,7 @@ fn every_recorded_method_becomes_the_event_it_should() {
         deprecationNotice                        –
         error                                    error
         item/agentMessage/delta                  text
+        item/commandExecution/outputDelta        command_output
         item/commandExecution/requestApproval    approval_wanted
         item/completed                           item_completed
         item/fileChange/requestApproval          approval_wanted

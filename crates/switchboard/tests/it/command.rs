@@ -25,6 +25,8 @@ pub(crate) struct State {
 pub(crate) struct Run {
     child: Child,
     stdout: BufReader<ChildStdout>,
+    /// What has been read of stdout.
+    seen: Vec<u8>,
     /// Directories of which one is named in the environment of every process of this run.
     homes: Vec<OsString>,
     /// Ends a run that hangs, so that its test fails instead of hanging too.
@@ -59,6 +61,7 @@ impl State {
         let homes = variables.iter().filter(|(name, _)| *name == "CODEX_HOME").map(|(_, home)| home.into());
         Run {
             stdout: BufReader::new(child.stdout.take().unwrap()),
+            seen: Vec::new(),
             homes: homes.chain([self.path().into()]).collect(),
             _watchdog: Watchdog::new(Pid::from_child(&child)),
             child,
@@ -86,11 +89,11 @@ impl State {
 impl Run {
     /// Reads stdout until something has been said.
     pub(crate) fn wait_for(&mut self, text: &str) {
-        let mut seen = String::new();
-        while !seen.contains(text) {
+        while !self.seen.ends_with(text.as_bytes()) {
             let mut byte = [0];
-            assert_eq!(self.stdout.read(&mut byte).unwrap(), 1, "ended after {seen:?}");
-            seen.push(char::from(byte[0]));
+            let read = self.stdout.read(&mut byte).unwrap();
+            assert_eq!(read, 1, "ended after {}", String::from_utf8_lossy(&self.seen));
+            self.seen.push(byte[0]);
         }
     }
 
@@ -109,14 +112,14 @@ impl Run {
     /// Waits for the end, and makes sure that nothing is left of it.
     pub(crate) fn end(mut self) -> Ended {
         let mut stderr = self.child.stderr.take().unwrap();
-        let (mut out, mut err) = (String::new(), String::new());
+        let mut err = String::new();
         std::thread::scope(|scope| {
             scope.spawn(|| stderr.read_to_string(&mut err).unwrap());
-            self.stdout.read_to_string(&mut out).unwrap();
+            self.stdout.read_to_end(&mut self.seen).unwrap();
         });
         let status = self.child.wait().unwrap();
         assert_nothing_left(&self.homes);
-        Ended { status, stdout: out, stderr: err }
+        Ended { status, stdout: String::from_utf8(self.seen).unwrap(), stderr: err }
     }
 }
 
