@@ -49,7 +49,7 @@ pub enum Grandchild {
     /// In the worker's own process group.
     InGroup,
     /// In a session of its own.
-    OwnSession,
+    Apart,
 }
 
 /// How the process ends.

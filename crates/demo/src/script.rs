@@ -167,7 +167,7 @@ impl Script {
         } = &self.process;
         let orphans = orphans.iter().map(|orphan| match orphan {
             Orphan::Group => Fault::Leave(Grandchild::InGroup),
-            Orphan::Own => Fault::Leave(Grandchild::OwnSession),
+            Orphan::Own => Fault::Leave(Grandchild::Apart),
         });
         let noise = (*stderr_bytes > 0).then_some(Fault::Noise {
             bytes: *stderr_bytes,

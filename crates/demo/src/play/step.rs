@@ -187,7 +187,7 @@ impl Fault {
             },
             "orphan" => Self::Leave(match reader.argument {
                 "" | "group" => Grandchild::InGroup,
-                "own" => Grandchild::OwnSession,
+                "own" => Grandchild::Apart,
                 _ => return Err(reader.wanted("`group` or `own`")),
             }),
             "sigterm" => Self::IgnoreTerminate,

@@ -70,7 +70,7 @@ fn noise(bytes: u64) {
 fn leave(grandchild: Grandchild) {
     let (program, arguments): (_, &[&str]) = match grandchild {
         Grandchild::InGroup => ("sleep", &[ORPHAN_SECONDS]),
-        Grandchild::OwnSession => ("setsid", &["sleep", ORPHAN_SECONDS]),
+        Grandchild::Apart => ("setsid", &["sleep", ORPHAN_SECONDS]),
     };
     let mut command = Command::new(program);
     command

@@ -184,3 +184,23 @@ impl<W: Write> Gathered<W> {
         self.sink.flush()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Gathered;
+
+    #[test]
+    fn what_is_gathered_keeps_its_order() {
+        let mut gathered = Gathered {
+            sink: Vec::new(),
+            buffer: Vec::new(),
+        };
+        gathered.write(b"head ").unwrap();
+        gathered.fill(100_000).unwrap();
+        gathered.write(b" tail").unwrap();
+        gathered.write(&vec![b'y'; 70_000]).unwrap();
+        gathered.flush().unwrap();
+        let expected = format!("head {} tail{}", "x".repeat(100_000), "y".repeat(70_000));
+        assert!(gathered.sink == expected.as_bytes());
+    }
+}

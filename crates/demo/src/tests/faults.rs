@@ -185,7 +185,7 @@ fn process_faults_happen_before_anything_is_said() {
         IgnoreTerminate
         Noise { bytes: 5000 }
         Leave(InGroup)
-        Leave(OwnSession)
+        Leave(Apart)
         End(Exit(3))
     "#]]
     .assert_eq(&theatre.log);

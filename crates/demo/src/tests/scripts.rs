@@ -116,3 +116,11 @@ fn wrong_value_is_named_with_its_line() {
     "#]],
     );
 }
+
+#[test]
+fn documented_script_is_right() {
+    let documentation = include_str!("../../../../docs/demo-worker.md");
+    let (_, after) = documentation.split_once("```toml\n").unwrap();
+    let (script, _) = after.split_once("```").unwrap();
+    assert_eq!(Script::parse(script).unwrap().turns.len(), 2);
+}
