@@ -103,9 +103,11 @@ impl Link {
     }
 
     fn next_ready(&mut self) -> Option<Event> {
-        let taken = self.connection.handle_input(&self.unread);
-        self.unread.drain(..taken);
-        self.connection.poll_event()
+        self.connection.poll_event().or_else(|| {
+            let taken = self.connection.handle_input(&self.unread);
+            self.unread.drain(..taken);
+            self.connection.poll_event()
+        })
     }
 
     fn transmit(&mut self) {

@@ -1,14 +1,15 @@
 //! `switchboard ask`: one turn, here, streamed to the terminal.
 
+mod printer;
 mod screen;
 
 use std::future::pending;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use codex::event::{TurnEvent, TurnStatus};
 use codex::handshake::Initialize;
@@ -23,13 +24,17 @@ use screen::{Form, Screen};
 
 /// How long an interrupted turn may take to end before its worker is stopped.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(5);
+/// How long the reader of an interrupted turn may take to read what is left.
+const LAST_WORDS_GRACE: Duration = Duration::from_secs(1);
+/// The longest prompt that is read from stdin; upstream takes about a million characters.
+const PROMPT_BYTES_MAX: u64 = 4 << 20;
 /// The exit code of a program that its user interrupted.
 const INTERRUPTED: u8 = 130;
 
 /// What is asked, and of whom.
 #[derive(Args)]
 pub(crate) struct Ask {
-    /// What to ask
+    /// What to ask; "-" reads it from stdin
     prompt: String,
     /// Print one event per line, as docs/events.md describes them; the last is always `turn_ended`
     #[arg(long)]
@@ -53,25 +58,48 @@ pub(crate) struct Ask {
 
 /// Runs the command.
 pub(crate) fn run(ask: &Ask) -> ExitCode {
-    let mut screen = Screen::new(if ask.json { Form::Json } else { Form::of_stdout() });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let result = match runtime {
-        Ok(runtime) => runtime.block_on(play(ask, &mut screen)),
-        Err(error) => Err(error).context("cannot start the runtime"),
-    };
-    match result {
-        Ok(TurnStatus::Completed) => ExitCode::SUCCESS,
-        Ok(TurnStatus::Interrupted) => ExitCode::from(INTERRUPTED),
-        Ok(TurnStatus::Failed | TurnStatus::Lost) => ExitCode::FAILURE,
+    match runtime.and_then(|runtime| runtime.block_on(answer(ask))) {
+        Ok(code) => code,
         Err(error) => {
-            screen.fail(&error);
+            eprintln!("switchboard: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-async fn play(ask: &Ask, screen: &mut Screen) -> Result<TurnStatus> {
+async fn answer(ask: &Ask) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
+    let mut screen = Screen::new(if ask.json { Form::Json } else { Form::of_stdout() });
+    // A reader may take its time, but not once its user has had enough.
+    let mut patience = None;
+    let code = match play(ask, &mut signals, &mut screen).await {
+        Ok(TurnStatus::Completed) => ExitCode::SUCCESS,
+        Ok(TurnStatus::Interrupted) => {
+            patience = Some(Instant::now() + LAST_WORDS_GRACE);
+            ExitCode::from(INTERRUPTED)
+        }
+        Ok(TurnStatus::Failed | TurnStatus::Lost) => ExitCode::FAILURE,
+        Err(error) => {
+            screen.fail(&error);
+            ExitCode::FAILURE
+        }
+    };
+    tokio::select! {
+        biased;
+        () = signals.next() => Ok(code),
+        () = until(patience) => Ok(code),
+        printed = screen.finish() => match printed {
+            Ok(()) => Ok(code),
+            // A reader that has seen enough is no reason to complain.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::FAILURE),
+            Err(error) => Err(error),
+        },
+    }
+}
+
+async fn play(ask: &Ask, signals: &mut Signals, screen: &mut Screen) -> Result<TurnStatus> {
+    let prompt = prompt(&ask.prompt)?;
     let cwd = directory(&ask.cd)?;
     let launch = ask.worker.launch(Path::new(&cwd), &ask.env)?;
     let initialize = Initialize {
@@ -89,8 +117,8 @@ async fn play(ask: &Ask, screen: &mut Screen) -> Result<TurnStatus> {
     }
     let options = ThreadOptions { cwd, model: ask.model.clone() };
     let mut exchange = Exchange { client, signals, screen };
-    let ended = exchange.run(&options, ask.thread.as_deref(), &ask.prompt).await;
-    let Exchange { client, mut signals, screen } = exchange;
+    let ended = exchange.run(&options, ask.thread.as_deref(), &prompt).await;
+    let Exchange { client, signals, screen } = exchange;
     let deafness = client.deafness().map(|cause| cause + ". ").unwrap_or_default();
     let exit = tokio::select! {
         biased;
@@ -114,6 +142,17 @@ async fn play(ask: &Ask, screen: &mut Screen) -> Result<TurnStatus> {
     }
 }
 
+/// What is asked: the argument, or what stdin says.
+fn prompt(argument: &str) -> Result<String> {
+    if argument != "-" {
+        return Ok(argument.into());
+    }
+    let mut text = String::new();
+    io::stdin().take(PROMPT_BYTES_MAX + 1).read_to_string(&mut text).context("cannot read the prompt from stdin")?;
+    ensure!(text.len() as u64 <= PROMPT_BYTES_MAX, "the prompt on stdin is longer than {PROMPT_BYTES_MAX} bytes");
+    Ok(text)
+}
+
 /// The directory as the worker is told it: absolute, and UTF-8 because it travels in JSON.
 fn directory(cd: &Path) -> Result<String> {
     let absolute =
@@ -131,7 +170,7 @@ fn is_unanswered(error: &anyhow::Error) -> bool {
 /// One turn, from its start to its end.
 struct Exchange<'a> {
     client: Client,
-    signals: Signals,
+    signals: &'a mut Signals,
     screen: &'a mut Screen,
 }
 
@@ -175,11 +214,14 @@ impl Exchange<'_> {
                     }
                     self.screen.note("interrupting; once more stops the worker");
                     grace_ends = Some(Instant::now() + INTERRUPT_GRACE);
-                    self.client.interrupt(thread, turn)?;
+                    if let Err(refused) = self.client.interrupt(thread, turn) {
+                        self.screen.note(&format!("the interrupt could not be sent: {refused}"));
+                    }
                     continue;
                 }
                 () = until(grace_ends) => return Ok(Ended::Impatiently),
-                event = self.client.next() => event,
+                () = self.screen.room(), if !self.screen.has_room() => continue,
+                event = self.client.next(), if self.screen.has_room() => event,
             };
             let Some(event) = event else {
                 return Ok(Ended::WorkerGone);
@@ -232,21 +274,27 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// Ctrl-C, and the signal of whoever wants this program to end.
+/// Ctrl-C, the end of the terminal, and the signal of whoever wants this program to end.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
     fn new() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
     }
 
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
         }
     }
 }

@@ -7,9 +7,6 @@ use std::{env, fs, io};
 use anyhow::{Context, Result};
 use supervise::{Launch, Owner};
 
-/// Variables that a worker gets from ours, besides those that every process gets.
-const KEPT: [&str; 1] = ["CODEX_HOME"];
-
 /// A worker as it is named on the command line.
 #[derive(Clone, Debug)]
 pub(crate) enum Worker {
@@ -43,7 +40,9 @@ impl Worker {
                 (env::current_exe().context("cannot find this binary")?, "demo-worker")
             }
             Self::Codex(program) => {
-                env.extend(KEPT.iter().filter_map(|name| Some((name.into(), env::var_os(name)?))));
+                if let Some(home) = env::var_os("CODEX_HOME") {
+                    env.push(("CODEX_HOME".into(), absolute(Path::new(&home))?.into()));
+                }
                 (located(program)?, "app-server")
             }
         };
@@ -57,12 +56,16 @@ fn located(program: &Path) -> Result<PathBuf> {
     if program.components().count() == 1 && !program.is_absolute() {
         return Ok(program.into());
     }
-    path::absolute(program).with_context(|| format!("cannot find {}", program.display()))
+    absolute(program)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
 }
 
 /// A home of its own: the demo worker must never write into a real codex's home.
 fn demo_home() -> Result<PathBuf> {
-    let home = state_dir()?.join("demo");
+    let home = absolute(&state_dir()?)?.join("demo");
     fs::create_dir_all(&home).with_context(|| format!("cannot make {} for the demo worker", home.display()))?;
     Ok(home)
 }

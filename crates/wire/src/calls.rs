@@ -68,9 +68,7 @@ impl Calls {
 
     /// Closes a call that the peer answered, or says why the answer is none.
     pub(crate) fn answer(&mut self, call: Option<CallId>) -> Result<CallId, Fault> {
-        let call = call
-            .filter(|call| (1..=self.made).contains(&call.0))
-            .ok_or(Fault::UnknownAnswer)?;
+        let call = call.filter(|call| (1..=self.made).contains(&call.0)).ok_or(Fault::UnknownAnswer)?;
         match self.open.get(&call).map(|open| open.stage) {
             Some(Stage::Sent) => {
                 self.remove(call);

@@ -49,9 +49,7 @@ pub enum Wake {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Too much waits to be sent.
-    #[error(
-        "{waiting} bytes wait to be sent, more than {queued_bytes_max} may not: try again later"
-    )]
+    #[error("{waiting} bytes wait to be sent, more than {queued_bytes_max} may not: try again later")]
     Full {
         /// What waits.
         waiting: usize,
@@ -93,12 +91,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`Refused`], and then the call never was.
-    pub fn call(
-        &mut self,
-        method: &str,
-        params: Option<&Json>,
-        deadline: Instant,
-    ) -> Result<CallId, Refused> {
+    pub fn call(&mut self, method: &str, params: Option<&Json>, deadline: Instant) -> Result<CallId, Refused> {
         let call = self.calls.next_id();
         let line = Line::new(self.field).member("id", &call.to_string());
         let line = self.admit(line.method(method, params))?;
@@ -123,11 +116,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`NotOpen`] for a second answer.
-    pub fn answer(
-        &mut self,
-        request: &RequestId,
-        outcome: Result<&Json, &PeerError>,
-    ) -> Result<(), NotOpen> {
+    pub fn answer(&mut self, request: &RequestId, outcome: Result<&Json, &PeerError>) -> Result<(), NotOpen> {
         self.requests.close(request)?;
         self.send_answer(request.as_raw(), outcome);
         Ok(())
@@ -225,9 +214,7 @@ impl Connection {
     /// backpressure.
     #[must_use]
     pub fn wants_read(&self) -> bool {
-        !self.is_closed
-            && self.events.len() < self.limits.events_max
-            && self.event_bytes < self.limits.event_bytes_max
+        !self.is_closed && self.events.len() < self.limits.events_max && self.event_bytes < self.limits.event_bytes_max
     }
 
     /// Whether the connection is over; events that tell of it may still wait.
@@ -268,16 +255,9 @@ impl Connection {
 
     fn handle_envelope(&mut self, envelope: Envelope<'_>, line: &[u8]) {
         match envelope {
-            Envelope::Notification {
-                method,
-                params,
-                emitted_at_ms,
-            } => {
-                let notification = Notification {
-                    method: method.into(),
-                    params: params.map(Json::scanned),
-                    emitted_at_ms,
-                };
+            Envelope::Notification { method, params, emitted_at_ms } => {
+                let notification =
+                    Notification { method: method.into(), params: params.map(Json::scanned), emitted_at_ms };
                 self.emit(Event::Notification(notification), line.len());
             }
             Envelope::Answer { id, outcome } => match self.calls.answer(id.to_call()) {
@@ -293,11 +273,7 @@ impl Connection {
             },
             Envelope::Request { id, method, params } => match self.open_request(id, &method) {
                 Ok(Opened::New(id)) => {
-                    let request = Request {
-                        id,
-                        method: method.into(),
-                        params: params.map(Json::scanned),
-                    };
+                    let request = Request { id, method: method.into(), params: params.map(Json::scanned) };
                     self.emit(Event::Request(request), line.len());
                 }
                 Ok(Opened::Again) => self.counts.repeated_requests += 1,
@@ -342,11 +318,7 @@ impl Connection {
         if self.outbox.answers() >= 2 * self.limits.requests_max {
             return;
         }
-        let error = PeerError {
-            code,
-            message: message.into(),
-            data: None,
-        };
+        let error = PeerError { code, message: message.into(), data: None };
         self.send_answer(id.as_str(), Err(&error));
     }
 
@@ -366,15 +338,9 @@ impl Connection {
         if self.is_closed {
             Err(Refused::Closed)
         } else if line.len() > queued_bytes_max {
-            Err(Refused::TooLong {
-                bytes: line.len(),
-                queued_bytes_max,
-            })
+            Err(Refused::TooLong { bytes: line.len(), queued_bytes_max })
         } else if waiting + line.len() > queued_bytes_max {
-            Err(Refused::Full {
-                waiting,
-                queued_bytes_max,
-            })
+            Err(Refused::Full { waiting, queued_bytes_max })
         } else {
             Ok(line)
         }

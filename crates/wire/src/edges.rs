@@ -72,69 +72,24 @@ mod tests {
     #[test]
     fn id_is_found_at_the_head() {
         let answers = Some(Kind::Answers);
-        check(
-            r#"{"id":7,"result":{"text":"xxx"#,
-            "xxx",
-            Some("7"),
-            answers,
-        );
-        check(
-            r#" { "id" : "a,\"}" , "result":["#,
-            "",
-            Some(r#""a,\"}""#),
-            answers,
-        );
-        check(
-            r#"{"jsonrpc":"2.0","x":{"id":[1,"}"]},"id":-3,"error":{"#,
-            "",
-            Some("-3"),
-            answers,
-        );
-        check(
-            r#"{"method":"m","id":0,"params":{"#,
-            "",
-            Some("0"),
-            Some(Kind::Asks),
-        );
+        check(r#"{"id":7,"result":{"text":"xxx"#, "xxx", Some("7"), answers);
+        check(r#" { "id" : "a,\"}" , "result":["#, "", Some(r#""a,\"}""#), answers);
+        check(r#"{"jsonrpc":"2.0","x":{"id":[1,"}"]},"id":-3,"error":{"#, "", Some("-3"), answers);
+        check(r#"{"method":"m","id":0,"params":{"#, "", Some("0"), Some(Kind::Asks));
     }
 
     #[test]
     fn id_is_found_at_the_tail() {
         let answers = Some(Kind::Answers);
-        check(
-            r#"{"error":{"message":"xxx"#,
-            r#"xxx"},"id":12}"#,
-            Some("12"),
-            answers,
-        );
-        check(
-            r#"{"result":{"#,
-            r#""}, "id" : "abc" } "#,
-            Some(r#""abc""#),
-            answers,
-        );
-        check(
-            r#"{"params":{"#,
-            r#"},"id":3}"#,
-            Some("3"),
-            Some(Kind::Asks),
-        );
+        check(r#"{"error":{"message":"xxx"#, r#"xxx"},"id":12}"#, Some("12"), answers);
+        check(r#"{"result":{"#, r#""}, "id" : "abc" } "#, Some(r#""abc""#), answers);
+        check(r#"{"params":{"#, r#"},"id":3}"#, Some("3"), Some(Kind::Asks));
     }
 
     #[test]
     fn what_only_looks_like_an_id_is_not_one() {
-        check(
-            r#"{"result":{"id":5,"te"#,
-            r#"xt":"x"}}"#,
-            None,
-            Some(Kind::Answers),
-        );
-        check(
-            r#"{"result":"x"#,
-            r#"x,\"id\":5}"}"#,
-            None,
-            Some(Kind::Answers),
-        );
+        check(r#"{"result":{"id":5,"te"#, r#"xt":"x"}}"#, None, Some(Kind::Answers));
+        check(r#"{"result":"x"#, r#"x,\"id\":5}"}"#, None, Some(Kind::Answers));
         check(r#"{"result":"x"#, r#"x\"id":5}"#, None, Some(Kind::Answers));
         check(r#"{"id":nu"#, "", None, None);
         check(r#"{"id":1.5,"result":["#, "", None, Some(Kind::Answers));

@@ -43,9 +43,8 @@ impl Line {
     }
 
     pub(crate) fn error(self, error: &PeerError) -> Self {
-        let object = Self(Vec::new())
-            .member("code", &error.code.to_string())
-            .member("message", &quoted(&error.message));
+        let object =
+            Self(Vec::new()).member("code", &error.code.to_string()).member("message", &quoted(&error.message));
         let object = match &error.data {
             Some(data) => object.member("data", data.get()),
             None => object,

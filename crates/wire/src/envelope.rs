@@ -112,14 +112,8 @@ impl<'a> Parts<'a> {
     }
 
     fn into_envelope(self) -> Result<Envelope<'a>, Fault> {
-        let id = self
-            .id
-            .map(|id| RawId::new(id).ok_or(Fault::BadId))
-            .transpose()?;
-        let method = self
-            .method
-            .map(|method| unquoted(method).ok_or(METHOD_NOT_TEXT))
-            .transpose()?;
+        let id = self.id.map(|id| RawId::new(id).ok_or(Fault::BadId)).transpose()?;
+        let method = self.method.map(|method| unquoted(method).ok_or(METHOD_NOT_TEXT)).transpose()?;
         let params = self.params;
         // Older peers send both members and leave the one that does not apply null.
         let (result, error) = match (self.result, self.error) {
@@ -134,19 +128,11 @@ impl<'a> Parts<'a> {
                 params,
                 emitted_at_ms: self.emitted_at_ms.and_then(|at| at.parse().ok()),
             }),
-            (None, Some(id), Some(result), None) => Ok(Envelope::Answer {
-                id,
-                outcome: Ok(result),
-            }),
-            (None, Some(id), None, Some(error)) => Ok(Envelope::Answer {
-                id,
-                outcome: Err(error),
-            }),
+            (None, Some(id), Some(result), None) => Ok(Envelope::Answer { id, outcome: Ok(result) }),
+            (None, Some(id), None, Some(error)) => Ok(Envelope::Answer { id, outcome: Err(error) }),
             (None, None, None, None) => Err(Fault::NotAnEnvelope("no method and no id")),
             (None, None, _, _) => Err(Fault::NotAnEnvelope("an answer without id")),
-            (None, Some(_), None, None) => Err(Fault::NotAnEnvelope(
-                "an id without method, result or error",
-            )),
+            (None, Some(_), None, None) => Err(Fault::NotAnEnvelope("an id without method, result or error")),
             (None, Some(_), Some(_), Some(_)) => Err(Fault::NotAnEnvelope("a result and an error")),
             (Some(_), _, _, _) => Err(Fault::NotAnEnvelope("a method with a result or an error")),
         }
@@ -191,10 +177,7 @@ mod tests {
     #[test]
     fn the_envelope_counts_as_one_level() {
         assert!(peek(br#"{"method":"m","params":[[]]}"#, 3).is_ok());
-        assert_eq!(
-            peek(br#"{"method":"m","params":[[]]}"#, 2),
-            Err(Fault::TooDeep)
-        );
+        assert_eq!(peek(br#"{"method":"m","params":[[]]}"#, 2), Err(Fault::TooDeep));
     }
 
     #[test]

@@ -45,12 +45,7 @@ impl Framer {
     /// A framer that keeps lines of up to `line_bytes_max` bytes.
     #[must_use]
     pub fn new(line_bytes_max: usize) -> Self {
-        Self {
-            line_bytes_max,
-            buffer: Vec::new(),
-            skipped: None,
-            is_delivered: false,
-        }
+        Self { line_bytes_max, buffer: Vec::new(), skipped: None, is_delivered: false }
     }
 
     /// Takes the next frame off the front of `input`; `None` when all of `input` is consumed.
@@ -103,15 +98,9 @@ impl Framer {
         // The same length whatever the reads were: any chunking of a line gives the same frames.
         let kept = EDGE_BYTES.min(self.line_bytes_max);
         let head = begun.iter().chain(part).take(kept).copied().collect();
-        let mut skipped = Skipped {
-            head,
-            tail: Vec::new(),
-            bytes: 0,
-        };
+        let mut skipped = Skipped { head, tail: Vec::new(), bytes: 0 };
         skipped.push(&begun);
-        Frame::Overflowing {
-            head: &self.skipped.insert(skipped).head,
-        }
+        Frame::Overflowing { head: &self.skipped.insert(skipped).head }
     }
 
     fn end_skipping(&mut self) -> Option<Frame<'_>> {

@@ -13,14 +13,20 @@ impl fmt::Display for CallId {
     }
 }
 
+/// Ids are kept while their request is open; a peer could otherwise make us keep a megabyte for each.
+const ID_BYTES_MAX: usize = 1024;
+
 /// An id as it stands on the wire: the JSON text of an integer or a string, compared and echoed to the letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RawId<'a>(&'a str);
 
 impl<'a> RawId<'a> {
-    /// Accepts the JSON text of an integer of any size or of a string; not null, not a fraction.
+    /// Accepts the JSON text of an integer or a string of up to 1 KiB; not null, not a fraction.
     #[must_use]
     pub fn new(json: &'a str) -> Option<Self> {
+        if json.len() > ID_BYTES_MAX {
+            return None;
+        }
         let digits = json.strip_prefix('-').unwrap_or(json);
         let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         (is_integer || json.starts_with('"')).then_some(Self(json))

@@ -57,10 +57,7 @@ impl Outbox {
     /// Takes a call back that has not left yet.
     pub(crate) fn withdraw(&mut self, call: CallId) {
         let line = self.held.remove(&call).or_else(|| {
-            let at = self
-                .ready
-                .iter()
-                .position(|(kind, _)| *kind == Kind::Call(call))?;
+            let at = self.ready.iter().position(|(kind, _)| *kind == Kind::Call(call))?;
             self.ready.remove(at).map(|(_, line)| line)
         });
         self.bytes -= line.map_or(0, |line| line.len());

@@ -24,11 +24,7 @@ impl Report {
     }
 
     pub(crate) fn of_part(fault: Fault, head: &[u8], bytes: u64) -> Self {
-        Self {
-            fault,
-            head: head[..head.len().min(HEAD_BYTES)].into(),
-            bytes,
-        }
+        Self { fault, head: head[..head.len().min(HEAD_BYTES)].into(), bytes }
     }
 }
 
@@ -74,8 +70,8 @@ pub enum Fault {
     /// JSON, but neither request, notification nor answer.
     #[error("not a JSON-RPC message ({0})")]
     NotAnEnvelope(&'static str),
-    /// An id that is null, a fraction, a boolean or a structure.
-    #[error("an id that is neither integer nor string")]
+    /// An id that is null, a fraction, a boolean or a structure, or longer than 1 KiB.
+    #[error("an id that is neither integer nor string, or too long")]
     BadId,
     /// The line is above `line_bytes_max` and was skipped.
     #[error("too long")]

@@ -43,24 +43,14 @@ impl Requests {
             None => {}
         }
         self.seen += 1;
-        let open = Open {
-            serial: self.seen,
-            method: method.into(),
-        };
-        let id = RequestId {
-            serial: self.seen,
-            raw: id.as_str().into(),
-        };
+        let open = Open { serial: self.seen, method: method.into() };
+        let id = RequestId { serial: self.seen, raw: id.as_str().into() };
         self.open.insert(Arc::clone(&id.raw), open);
         Opened::New(id)
     }
 
     pub(crate) fn close(&mut self, id: &RequestId) -> Result<(), NotOpen> {
-        if self
-            .open
-            .get(&id.raw)
-            .is_none_or(|open| open.serial != id.serial)
-        {
+        if self.open.get(&id.raw).is_none_or(|open| open.serial != id.serial) {
             return Err(NotOpen(id.clone()));
         }
         self.open.remove(&id.raw);
@@ -70,12 +60,7 @@ impl Requests {
     /// Closes all, oldest first.
     pub(crate) fn drain(&mut self) -> Vec<RequestId> {
         let open = std::mem::take(&mut self.open).into_iter();
-        let mut ids: Vec<_> = open
-            .map(|(raw, open)| RequestId {
-                serial: open.serial,
-                raw,
-            })
-            .collect();
+        let mut ids: Vec<_> = open.map(|(raw, open)| RequestId { serial: open.serial, raw }).collect();
         ids.sort_by_key(|id| id.serial);
         ids
     }

@@ -26,11 +26,7 @@ type Scanned<T> = Result<T, ScanFault>;
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a [u8], depth_max: usize) -> Self {
-        Self {
-            text,
-            at: 0,
-            depth_max: depth_max.min(DEPTH_BITS),
-        }
+        Self { text, at: 0, depth_max: depth_max.min(DEPTH_BITS) }
     }
 
     /// Passes over one value of any kind, and returns where it stands.
@@ -92,11 +88,7 @@ impl<'a> Scanner<'a> {
 
     /// Passes over one byte, and blanks before it.
     pub(crate) fn byte(&mut self, byte: u8, name: &'static str) -> Scanned<()> {
-        if self.eats(byte) {
-            Ok(())
-        } else {
-            Err(self.expected(name))
-        }
+        if self.eats(byte) { Ok(()) } else { Err(self.expected(name)) }
     }
 
     /// Whether that byte comes next after blanks; if so, it is passed over, and else only the blanks are.
@@ -185,11 +177,7 @@ impl<'a> Scanner<'a> {
         let rest = &self.text[self.at..];
         let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += count;
-        if count == 0 {
-            Err(self.expected("a digit"))
-        } else {
-            Ok(())
-        }
+        if count == 0 { Err(self.expected("a digit")) } else { Ok(()) }
     }
 
     fn literal(&mut self, literal: &'static [u8]) -> Scanned<()> {
@@ -371,11 +359,7 @@ mod tests {
                 let mut text = [b'x'; 24];
                 text[at] = special;
                 let is_special = matches!(special, b'"' | b'\\' | ..b' ');
-                assert_eq!(
-                    plain_bytes(&text),
-                    if is_special { at } else { 24 },
-                    "{special} at {at}"
-                );
+                assert_eq!(plain_bytes(&text), if is_special { at } else { 24 }, "{special} at {at}");
             }
         }
     }
@@ -417,9 +401,6 @@ mod tests {
             "[1,",
         ];
         let soup = proptest::collection::vec(proptest::sample::select(tokens), 0..14);
-        prop_oneof![
-            soup.prop_map(|tokens| tokens.concat()),
-            proptest::string::string_regex("\\PC{0,12}").unwrap()
-        ]
+        prop_oneof![soup.prop_map(|tokens| tokens.concat()), proptest::string::string_regex("\\PC{0,12}").unwrap()]
     }
 }

@@ -1,13 +1,16 @@
 //! What the user of `ask` sees: the answer on stdout, everything else on stderr; or every event as a line of JSON.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 use codex::event::{Item, TurnError, TurnEvent, TurnStatus};
 
+use super::printer::{Piece, Printer, Stopped};
+
 /// Where events are shown.
 pub(crate) struct Screen {
     form: Form,
+    printer: Printer,
     /// Whether the answer's last line is unfinished.
     is_mid_line: bool,
     is_ended: bool,
@@ -31,14 +34,23 @@ impl Form {
 
 impl Screen {
     pub(crate) fn new(form: Form) -> Self {
-        Self { form, is_mid_line: false, is_ended: false }
+        Self { form, printer: Printer::start(), is_mid_line: false, is_ended: false }
+    }
+
+    /// Whether an event can be shown now. If not, its turn should wait: that is how a slow reader slows the worker.
+    pub(crate) fn has_room(&self) -> bool {
+        self.printer.has_room()
+    }
+
+    /// Waits until an event can be shown.
+    pub(crate) async fn room(&self) {
+        self.printer.room().await;
     }
 
     pub(crate) fn show(&mut self, event: &TurnEvent) -> Result<()> {
         self.is_ended |= matches!(event, TurnEvent::TurnEnded { .. });
         if let Form::Json = self.form {
-            let line = serde_json::to_string(event)? + "\n";
-            return write_out(&line);
+            return self.write_out(serde_json::to_string(event)? + "\n");
         }
         match event {
             TurnEvent::Text { text, .. } => return self.text(text),
@@ -59,7 +71,9 @@ impl Screen {
         if let Form::Terminal = self.form {
             _ = self.finish_line();
         }
-        _ = writeln!(io::stderr(), "{}", escaped(text));
+        // Lines after the first are set off, so that no text of a worker can pass for a note of ours.
+        let note = escaped(text).replace('\n', "\n    ") + "\n";
+        _ = self.printer.print(Piece::Err(note));
     }
 
     /// The end of a turn that never began.
@@ -70,9 +84,7 @@ impl Screen {
 
     /// Why there is no answer, or no more of it.
     pub(crate) fn fail(&mut self, error: &anyhow::Error) {
-        let is_reader_gone =
-            error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
-        if is_reader_gone || self.is_ended {
+        if error.is::<Stopped>() || self.is_ended {
             return;
         }
         let error = format!("{error:#}");
@@ -86,13 +98,18 @@ impl Screen {
         }
     }
 
+    /// Waits until everything is written.
+    pub(crate) async fn finish(self) -> io::Result<()> {
+        self.printer.finish().await
+    }
+
     fn text(&mut self, text: &str) -> Result<()> {
         if let Some(last) = text.chars().last() {
             self.is_mid_line = last != '\n';
         }
         match self.form {
-            Form::Terminal => write_out(&escaped(text)),
-            Form::Json | Form::Text => write_out(text),
+            Form::Terminal => self.write_out(escaped(text)),
+            Form::Json | Form::Text => self.write_out(text.into()),
         }
     }
 
@@ -117,19 +134,16 @@ impl Screen {
         Ok(())
     }
 
+    fn write_out(&self, text: String) -> Result<()> {
+        Ok(self.printer.print(Piece::Out(text))?)
+    }
+
     fn finish_line(&mut self) -> Result<()> {
         if std::mem::take(&mut self.is_mid_line) {
-            write_out("\n")?;
+            self.write_out("\n".into())?;
         }
         Ok(())
     }
-}
-
-fn write_out(text: &str) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()?;
-    Ok(())
 }
 
 fn describe(error: &TurnError) -> String {

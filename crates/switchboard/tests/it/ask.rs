@@ -118,6 +118,34 @@ fn a_reader_that_goes_away_ends_the_run() {
 }
 
 #[test]
+fn a_reader_that_does_not_read_cannot_keep_a_signal_away() {
+    for signal in [Signal::INT, Signal::HUP] {
+        let state = State::new();
+        let mut run = state.ask(&["[[deltas 10000000]]"]);
+        run.wait_for("t1 ");
+        run.signal(signal);
+        run.wait_for_exit();
+        assert_eq!(run.end().code(), Some(130));
+    }
+}
+
+#[test]
+fn a_full_disk_under_stdout_is_told() {
+    let state = State::new();
+    let ended = state.ask_into(std::fs::File::create("/dev/full").unwrap(), &["[[text]]"]);
+    assert_eq!(ended.code(), Some(1));
+    assert!(ended.stderr.contains("No space left"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_prompt_can_come_from_stdin() {
+    let state = State::new();
+    let ended = state.ask(&["-"]).end();
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("You asked nothing yet"), "{}", ended.stdout);
+}
+
+#[test]
 fn what_nobody_can_decide_is_declined() {
     let state = State::new();
     let ended = state.ask(&["[[patch made.txt hello]]"]).end();

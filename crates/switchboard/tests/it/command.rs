@@ -54,10 +54,9 @@ impl State {
     }
 
     pub(crate) fn ask_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
-        #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
-        let mut command = Command::new(env!("CARGO_BIN_EXE_switchboard"));
-        command.arg("ask").args(arguments).env("SWITCHBOARD_STATE_DIR", self.path()).envs(variables.iter().copied());
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let homes = variables.iter().filter(|(name, _)| *name == "CODEX_HOME").map(|(_, home)| home.into());
         Run {
             stdout: BufReader::new(child.stdout.take().unwrap()),
@@ -66,6 +65,19 @@ impl State {
             _watchdog: Watchdog::new(Pid::from_child(&child)),
             child,
         }
+    }
+
+    /// Runs to the end with stdout going into a file.
+    pub(crate) fn ask_into(&self, stdout: fs::File, arguments: &[&str]) -> Ended {
+        let output = self.command(arguments).stdout(stdout).stderr(Stdio::piped()).output().unwrap();
+        Ended { status: output.status, stdout: String::new(), stderr: String::from_utf8(output.stderr).unwrap() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
+        let mut command = Command::new(env!("CARGO_BIN_EXE_switchboard"));
+        command.arg("ask").args(arguments).env("SWITCHBOARD_STATE_DIR", self.path()).stdin(Stdio::null());
+        command
     }
 
     /// A worker of its own kind: the shell runs `prologue` and then becomes a demo worker that plays `script`.
@@ -95,6 +107,11 @@ impl Run {
             assert_eq!(read, 1, "ended after {}", String::from_utf8_lossy(&self.seen));
             self.seen.push(byte[0]);
         }
+    }
+
+    /// Waits for the end while nobody reads.
+    pub(crate) fn wait_for_exit(&mut self) {
+        self.child.wait().unwrap();
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

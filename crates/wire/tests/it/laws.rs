@@ -4,9 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use proptest::collection::vec;
-use proptest::prelude::{
-    Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
-};
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use wire::{CallId, Connection, Event, Json, JsonRpcField, Limits, RequestId};
 
 use crate::{scale, show};
@@ -32,24 +30,12 @@ fn zero() -> Instant {
 fn peer_bytes() -> impl Strategy<Value = Vec<u8>> {
     let line = prop_oneof![
         (0..6_i64).prop_map(|id| format!(r#"{{"id":{id},"result":{{}}}}"#).into_bytes()),
-        (0..6_i64).prop_map(
-            |id| format!(r#"{{"error":{{"code":1,"message":"m"}},"id":{id}}}"#).into_bytes()
-        ),
+        (0..6_i64).prop_map(|id| format!(r#"{{"error":{{"code":1,"message":"m"}},"id":{id}}}"#).into_bytes()),
         (0..4_i64).prop_map(|id| format!(r#"{{"method":"ask","id":{id}}}"#).into_bytes()),
-        (0..90_usize).prop_map(
-            |n| format!(r#"{{"method":"tell","params":"{}"}}"#, "x".repeat(n)).into_bytes()
-        ),
-        (0..6_i64, 40..90_usize).prop_map(|(id, n)| format!(
-            r#"{{"id":{id},"result":"{}"}}"#,
-            "x".repeat(n)
-        )
-        .into_bytes()),
-        (0..9_usize).prop_map(|n| format!(
-            r#"{{"id":1,"result":{}{}}}"#,
-            "[".repeat(n),
-            "]".repeat(n)
-        )
-        .into_bytes()),
+        (0..90_usize).prop_map(|n| format!(r#"{{"method":"tell","params":"{}"}}"#, "x".repeat(n)).into_bytes()),
+        (0..6_i64, 40..90_usize)
+            .prop_map(|(id, n)| format!(r#"{{"id":{id},"result":"{}"}}"#, "x".repeat(n)).into_bytes()),
+        (0..9_usize).prop_map(|n| format!(r#"{{"id":1,"result":{}{}}}"#, "[".repeat(n), "]".repeat(n)).into_bytes()),
         vec(any::<u8>(), 0..20),
         Just(b"  \r".to_vec()),
         Just(b"[{}]".to_vec()),
@@ -60,10 +46,7 @@ fn peer_bytes() -> impl Strategy<Value = Vec<u8>> {
 /// Everything that comes out of `bytes` when they are read in pieces of the given sizes.
 fn outcome_of(bytes: &[u8], pieces: &[usize]) -> String {
     // No call is ever held back: when it leaves would depend on the reads.
-    let limits = Limits {
-        calls_max: 8,
-        ..small_limits()
-    };
+    let limits = Limits { calls_max: 8, ..small_limits() };
     let mut connection = Connection::new(limits, JsonRpcField::Omitted);
     let deadline = zero() + Duration::from_secs(1);
     for method in ["a", "b", "c", "d"] {

@@ -1,9 +1,6 @@
 //! The laws and the behaviour of a connection, seen from outside.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that unwraps fails and says where"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
 /// How many times as long as usual the loops are to run.
 fn scale() -> u32 {

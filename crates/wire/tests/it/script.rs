@@ -32,10 +32,7 @@ fn check(limits: Limits, script: &str, expected: &Expect) {
 }
 
 fn check_with(limits: Limits, field: JsonRpcField, script: &str, expected: &Expect) {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "any instant will do as the script's zero"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "any instant will do as the script's zero")]
     let start = Instant::now();
     let mut stage = Stage {
         connection: Connection::new(limits, field),
@@ -48,11 +45,7 @@ fn check_with(limits: Limits, field: JsonRpcField, script: &str, expected: &Expe
         unread: Vec::new(),
         seen: String::new(),
     };
-    for step in script
-        .lines()
-        .map(str::trim)
-        .filter(|step| !step.is_empty())
-    {
+    for step in script.lines().map(str::trim).filter(|step| !step.is_empty()) {
         writeln!(stage.seen, "{step}").unwrap();
         stage.play(step);
         stage.drain();
@@ -80,11 +73,8 @@ impl Stage {
             "answer" => self.answer(first, Ok(&raw(second).unwrap())),
             "refuse" => {
                 let (code, message) = second.split_once(' ').unwrap();
-                let error = PeerError {
-                    code: code.parse().unwrap(),
-                    message: message.into(),
-                    data: raw(r#"{"why":1}"#),
-                };
+                let error =
+                    PeerError { code: code.parse().unwrap(), message: message.into(), data: raw(r#"{"why":1}"#) };
                 self.answer(first, Err(&error));
             }
             "cancel" => self.connection.cancel(self.calls[first]),
@@ -131,8 +121,7 @@ impl Stage {
             {
                 events += 1;
                 if let Event::Request(request) = &event {
-                    self.requests
-                        .insert(request.id.to_string(), request.id.clone());
+                    self.requests.insert(request.id.to_string(), request.id.clone());
                 }
                 self.note(&show::event(&event));
             }
@@ -143,10 +132,7 @@ impl Stage {
         while !self.is_stalled
             && let Some(line) = self.connection.poll_transmit()
         {
-            self.note(&format!(
-                "→ {}",
-                String::from_utf8(line).unwrap().trim_end()
-            ));
+            self.note(&format!("→ {}", String::from_utf8(line).unwrap().trim_end()));
         }
     }
 
@@ -391,13 +377,13 @@ fn faulty_lines_are_reported_and_the_connection_goes_on() {
             read {"method":7}
                 reported not a JSON-RPC message (a method that is not a string) (a line of 12 bytes: {"method":7})
             read {"id":null,"method":"a"}
-                reported an id that is neither integer nor string (a line of 24 bytes: {"id":null,"method":"a"})
+                reported an id that is neither integer nor string, or too long (a line of 24 bytes: {"id":null,"method":"a"})
             read {"id":1.5,"method":"a"}
-                reported an id that is neither integer nor string (a line of 23 bytes: {"id":1.5,"method":"a"})
+                reported an id that is neither integer nor string, or too long (a line of 23 bytes: {"id":1.5,"method":"a"})
             read {"id":1e3,"method":"a"}
-                reported an id that is neither integer nor string (a line of 23 bytes: {"id":1e3,"method":"a"})
+                reported an id that is neither integer nor string, or too long (a line of 23 bytes: {"id":1e3,"method":"a"})
             read {"id":true,"method":"a"}
-                reported an id that is neither integer nor string (a line of 24 bytes: {"id":true,"method":"a"})
+                reported an id that is neither integer nor string, or too long (a line of 24 bytes: {"id":true,"method":"a"})
             read {"id":1,"method":"a","result":{}}
                 reported not a JSON-RPC message (a method with a result or an error) (a line of 33 bytes: {"id":1,"method":"a","result":{}})
             read {"id":1,"result":{},"error":{}}
@@ -417,15 +403,9 @@ fn faulty_lines_are_reported_and_the_connection_goes_on() {
 #[test]
 fn a_deep_line_is_reported_and_fails_the_call_it_answers() {
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-    let limits = Limits {
-        depth_max: 3,
-        ..Limits::default()
-    };
-    let script = format!(
-        "call a\nread {{\"id\":1,\"result\":{}}}\ncall b\nread {{\"id\":2,\"result\":{}}}",
-        deep(2),
-        deep(3)
-    );
+    let limits = Limits { depth_max: 3, ..Limits::default() };
+    let script =
+        format!("call a\nread {{\"id\":1,\"result\":{}}}\ncall b\nread {{\"id\":2,\"result\":{}}}", deep(2), deep(3));
     check(
         limits,
         &script,
@@ -465,10 +445,7 @@ fn an_answer_in_invalid_utf8_fails_its_call_at_once() {
 
 #[test]
 fn too_long_answers_fail_their_call_as_soon_as_the_id_is_seen() {
-    let limits = Limits {
-        line_bytes_max: 40,
-        ..Limits::default()
-    };
+    let limits = Limits { line_bytes_max: 40, ..Limits::default() };
     check(
         limits,
         r#"
@@ -511,10 +488,7 @@ fn too_long_answers_fail_their_call_as_soon_as_the_id_is_seen() {
 
 #[test]
 fn calls_beyond_the_limit_are_held_in_order_and_answers_overtake_them() {
-    let limits = Limits {
-        calls_max: 2,
-        ..Limits::default()
-    };
+    let limits = Limits { calls_max: 2, ..Limits::default() };
     check(
         limits,
         r#"
@@ -557,10 +531,7 @@ fn calls_beyond_the_limit_are_held_in_order_and_answers_overtake_them() {
 
 #[test]
 fn a_full_queue_refuses_and_an_answer_is_never_refused() {
-    let limits = Limits {
-        queued_bytes_max: 60,
-        ..Limits::default()
-    };
+    let limits = Limits { queued_bytes_max: 60, ..Limits::default() };
     check(
         limits,
         r#"
@@ -643,10 +614,7 @@ fn a_request_is_answered_exactly_once() {
 
 #[test]
 fn requests_beyond_the_limit_are_refused_with_an_error() {
-    let limits = Limits {
-        requests_max: 1,
-        ..Limits::default()
-    };
+    let limits = Limits { requests_max: 1, ..Limits::default() };
     check(
         limits,
         r#"
@@ -670,11 +638,43 @@ fn requests_beyond_the_limit_are_refused_with_an_error() {
 }
 
 #[test]
+fn a_request_keeps_its_place_until_its_answer_has_left() {
+    let limits = Limits { requests_max: 1, ..Limits::default() };
+    check(
+        limits,
+        r#"
+        stall
+        read {"method":"ask","id":1}
+        answer 1 {}
+        read {"method":"ask","id":2}
+        read {"method":"ask","id":3}
+        read {"method":"ask","id":4}
+        flow
+        read {"method":"ask","id":5}
+        "#,
+        &expect![[r#"
+            stall
+            read {"method":"ask","id":1}
+                asked 1: ask –
+            answer 1 {}
+            read {"method":"ask","id":2}
+                reported too many open requests (a line of 23 bytes: {"method":"ask","id":2})
+            read {"method":"ask","id":3}
+                reported too many open requests (a line of 23 bytes: {"method":"ask","id":3})
+            read {"method":"ask","id":4}
+                reported too many open requests (a line of 23 bytes: {"method":"ask","id":4})
+            flow
+                → {"id":1,"result":{}}
+                → {"id":2,"error":{"code":-32001,"message":"too many open requests: retry later"}}
+            read {"method":"ask","id":5}
+                asked 5: ask –
+        "#]],
+    );
+}
+
+#[test]
 fn the_end_settles_everything_once() {
-    let limits = Limits {
-        calls_max: 1,
-        ..Limits::default()
-    };
+    let limits = Limits { calls_max: 1, ..Limits::default() };
     check(
         limits,
         r#"
@@ -760,10 +760,7 @@ fn our_close_drops_what_was_not_sent() {
 
 #[test]
 fn one_big_read_stops_at_the_event_bound() {
-    let limits = Limits {
-        events_max: 2,
-        ..Limits::default()
-    };
+    let limits = Limits { events_max: 2, ..Limits::default() };
     check(
         limits,
         r#"
@@ -797,10 +794,7 @@ fn one_big_read_stops_at_the_event_bound() {
 
 #[test]
 fn one_big_read_stops_at_the_byte_bound() {
-    let limits = Limits {
-        event_bytes_max: 20,
-        ..Limits::default()
-    };
+    let limits = Limits { event_bytes_max: 20, ..Limits::default() };
     check(
         limits,
         r#"

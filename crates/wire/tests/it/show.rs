@@ -27,12 +27,7 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::Answered(result) => format!("answered {}", result.get()),
         Outcome::Failed(error) => {
             let data = error.data.as_ref().map(|data| format!(" {}", data.get()));
-            format!(
-                "failed {} {:?}{}",
-                error.code,
-                error.message,
-                data.unwrap_or_default()
-            )
+            format!("failed {} {:?}{}", error.code, error.message, data.unwrap_or_default())
         }
         Outcome::TimedOut(progress) => format!("timed out ({progress:?})"),
         Outcome::TooLong => "too long".into(),

@@ -19,13 +19,9 @@ fn two_connections_agree_whatever_the_pipe_does() {
     let mut answered = 0;
     for seed in 0..seeds {
         let result = std::panic::catch_unwind(|| World::new(seed).run());
-        answered +=
-            result.unwrap_or_else(|_| panic!("seed {seed} failed: run `World::new({seed}).run()`"));
+        answered += result.unwrap_or_else(|_| panic!("seed {seed} failed: run `World::new({seed}).run()`"));
     }
-    assert!(
-        answered > 2 * seeds,
-        "only {answered} calls were answered in {seeds} lives"
-    );
+    assert!(answered > 2 * seeds, "only {answered} calls were answered in {seeds} lives");
 }
 
 struct World {
@@ -59,13 +55,7 @@ impl World {
         #[expect(clippy::disallowed_methods, reason = "any instant will do as zero")]
         let now = Instant::now();
         let sides = std::array::from_fn(|_| Side::new(&mut random));
-        Self {
-            random,
-            now,
-            sides,
-            pipes: Default::default(),
-            garbage: [0; 2],
-        }
+        Self { random, now, sides, pipes: Default::default(), garbage: [0; 2] }
     }
 
     /// Lives to the end, and says how many calls were answered.
@@ -77,19 +67,11 @@ impl World {
         for (side, garbage) in self.sides.iter().zip(self.garbage) {
             assert!(side.is_over);
             assert!(side.garbage == garbage || side.is_closed && side.garbage < garbage);
-            assert_eq!(
-                side.settled,
-                side.calls.len() as u64,
-                "calls that never settled"
-            );
+            assert_eq!(side.settled, side.calls.len() as u64, "calls that never settled");
         }
         let [one, other] = &self.sides;
         if !one.is_closed && !other.is_closed {
-            assert_eq!(
-                (one.heard, other.heard),
-                (other.told, one.told),
-                "notifications were lost"
-            );
+            assert_eq!((one.heard, other.heard), (other.told, one.told), "notifications were lost");
         }
         one.answered + other.answered
     }
@@ -199,20 +181,13 @@ impl Side {
     fn call(&mut self, random: &mut fastrand::Rng, now: Instant) {
         self.asked += 1;
         let deadline = now + Duration::from_millis(random.u64(1..2000));
-        if let Ok(call) = self
-            .connection
-            .call("ask", Some(&number(self.asked)), deadline)
-        {
+        if let Ok(call) = self.connection.call("ask", Some(&number(self.asked)), deadline) {
             assert!(self.calls.insert(call, self.asked).is_none());
         }
     }
 
     fn tell(&mut self) {
-        if self
-            .connection
-            .notify("tell", Some(&number(self.told)))
-            .is_ok()
-        {
+        if self.connection.notify("tell", Some(&number(self.told))).is_ok() {
             self.told += 1;
         }
     }
@@ -221,9 +196,7 @@ impl Side {
         if self.open_requests.is_empty() {
             return;
         }
-        let (id, asked) = self
-            .open_requests
-            .swap_remove(random.usize(..self.open_requests.len()));
+        let (id, asked) = self.open_requests.swap_remove(random.usize(..self.open_requests.len()));
         let answered = self.connection.answer(&id, Ok(&number(asked)));
         assert_eq!(answered.is_ok(), !self.is_closed);
         assert!(self.connection.answer(&id, Ok(&number(asked))).is_err());
@@ -274,11 +247,7 @@ impl Side {
                 }
             }
             Event::Notification(told) => {
-                assert_eq!(
-                    told.params.unwrap().get(),
-                    self.heard.to_string(),
-                    "out of order"
-                );
+                assert_eq!(told.params.unwrap().get(), self.heard.to_string(), "out of order");
                 self.heard += 1;
             }
             Event::Request(request) => {
@@ -287,11 +256,9 @@ impl Side {
             }
             Event::Reported(report) => match report.fault {
                 Fault::LateAnswer(_) | Fault::TooManyRequests => {}
-                Fault::NotUtf8
-                | Fault::NotJson { .. }
-                | Fault::Batch
-                | Fault::NotAnEnvelope(_)
-                | Fault::TooLong => self.garbage += 1,
+                Fault::NotUtf8 | Fault::NotJson { .. } | Fault::Batch | Fault::NotAnEnvelope(_) | Fault::TooLong => {
+                    self.garbage += 1
+                }
                 _ => panic!("a fault that nobody made: {report}"),
             },
             Event::Closed { .. } => self.is_over = true,

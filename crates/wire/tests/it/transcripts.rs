@@ -15,10 +15,7 @@ fn recordings_of_the_real_worker_replay_without_a_report() {
     let mut replayed = 0;
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "jsonl")
-        {
+        if path.extension().is_some_and(|extension| extension == "jsonl") {
             let text = fs::read_to_string(&path).unwrap();
             let mut replay = Replay::default();
             for line in text.lines() {
@@ -27,10 +24,7 @@ fn recordings_of_the_real_worker_replay_without_a_report() {
             replayed += replay.settled;
         }
     }
-    assert!(
-        replayed > 100,
-        "only {replayed} calls were answered in all recordings"
-    );
+    assert!(replayed > 100, "only {replayed} calls were answered in all recordings");
 }
 
 struct Replay {
@@ -62,10 +56,7 @@ impl Replay {
                 self.connection.handle_eof();
                 self.check_events(path);
                 let settled = self.settled;
-                *self = Self {
-                    settled,
-                    ..Self::default()
-                };
+                *self = Self { settled, ..Self::default() };
             }
             other => panic!("{}: no direction {other:?}", path.display()),
         }
@@ -80,10 +71,7 @@ impl Replay {
                 #[expect(clippy::disallowed_methods, reason = "the deadline plays no part here")]
                 let deadline = Instant::now() + Duration::from_secs(60);
                 let params = Json::of(&message["params"]).unwrap();
-                let call = self
-                    .connection
-                    .call(method, Some(&params), deadline)
-                    .unwrap();
+                let call = self.connection.call(method, Some(&params), deadline).unwrap();
                 self.calls.insert(id, call);
             }
         } else if let Some(request) = self.requests.remove(&id) {
