@@ -1,2 +1,30 @@
-//! Development tool.
-fn main() {}
+//! Benchmarks. Contenders run in turns in one process, CPU time counts, and what is judged are ratios.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
+
+mod cpu;
+mod demo;
+mod lines;
+mod wire;
+
+use clap::Parser;
+
+/// Measures one part of Switchboard against others in the same run.
+#[derive(Parser)]
+enum Bench {
+    /// The peek at an envelope: against codex-codes, `serde_json::Value`, and the newline split alone.
+    Wire,
+    /// The demo worker: delta lines for each second of CPU time, and memory with idle threads.
+    Demo,
+    /// The demo worker itself, as the process that is measured.
+    #[command(hide = true)]
+    DemoWorker(::demo::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Bench::parse() {
+        Bench::Wire => wire::run(),
+        Bench::Demo => demo::run(),
+        Bench::DemoWorker(options) => Ok(::demo::run(&options).map(drop)?),
+    }
+}

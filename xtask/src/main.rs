@@ -1,2 +1,56 @@
-//! Development tool.
-fn main() {}
+//! `cargo xtask`: the commands of development, one file each.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the output of a command-line program"
+)]
+
+mod audit;
+mod bench;
+mod codex;
+mod record;
+mod run;
+mod schema;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+/// Development commands of this workspace.
+#[derive(clap::Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Command {
+    /// Run everything that says whether the tree is right
+    Test(test::Arguments),
+    /// Check the rules of the repository that no compiler knows
+    Tidy,
+    /// Get the app-server schema from a real codex and write (or check) `schema/`
+    Schema(schema::Arguments),
+    /// Record the real codex anew into `transcripts/`
+    Record(record::Arguments),
+    /// Judge our dependencies by `deny.toml`
+    Audit,
+    /// Run a benchmark
+    Bench(bench::Arguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Command::parse() {
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Tidy => tidy::run(),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Audit => audit::run(),
+        Command::Bench(arguments) => bench::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

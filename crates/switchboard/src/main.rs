@@ -1,2 +1,30 @@
-//! The switchboard binary.
-fn main() {}
+//! The switchboard binary: the table of its commands.
+
+#![expect(clippy::print_stderr, reason = "a command line tells its user what went wrong")]
+
+mod ask;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Connects callers to coding agents.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+enum Command {
+    /// Run one turn here and stream its answer
+    Ask(ask::Ask),
+    /// Be a deterministic worker that speaks the app-server protocol, for demonstration and tests
+    DemoWorker(demo::Options),
+}
+
+fn main() -> ExitCode {
+    match Command::parse() {
+        Command::Ask(ask) => ask::run(&ask),
+        Command::DemoWorker(options) => demo::run(&options).unwrap_or_else(|error| {
+            eprintln!("demo-worker: {error}");
+            ExitCode::FAILURE
+        }),
+    }
+}

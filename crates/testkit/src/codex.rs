@@ -13,20 +13,14 @@ pub const CODEX_VARIABLE: &str = "SWITCHBOARD_CODEX";
 /// The codex binary that [`CODEX_VARIABLE`] names.
 pub fn binary() -> Result<PathBuf, NoCodex> {
     let path = PathBuf::from(std::env::var_os(CODEX_VARIABLE).ok_or(NoCodex::Unset)?);
-    if path.is_file() {
-        Ok(path)
-    } else {
-        Err(NoCodex::Missing(path))
-    }
+    if path.is_file() { Ok(path) } else { Err(NoCodex::Missing(path)) }
 }
 
 /// Why there is no real codex to run.
 #[derive(Debug, thiserror::Error)]
 pub enum NoCodex {
     /// The variable is not set.
-    #[error(
-        "{CODEX_VARIABLE} is not set: let it name a codex binary (`cargo xtask test` installs one)"
-    )]
+    #[error("{CODEX_VARIABLE} is not set: let it name a codex binary (`cargo xtask test` installs one)")]
     Unset,
     /// The variable names no file.
     #[error("{CODEX_VARIABLE} names no file: {}", .0.display())]
@@ -45,10 +39,7 @@ pub fn launch(binary: PathBuf, workplace: &Workplace, model: &StandIn) -> io::Re
 
 /// Writes the configuration with which every worker is compared; its only provider is at `base_url`.
 pub fn configure(workplace: &Workplace, base_url: &str) -> io::Result<()> {
-    fs::write(
-        workplace.codex_home().join("config.toml"),
-        configuration(base_url),
-    )
+    fs::write(workplace.codex_home().join("config.toml"), configuration(base_url))
 }
 
 /// One retry each keeps a failing turn short; without the shell snapshot no login shell starts for every thread.

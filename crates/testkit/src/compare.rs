@@ -19,8 +19,7 @@ pub fn compare(expected: &Transcript, actual: &Transcript, races: &Races<'_>) ->
     for pair in aligned(&expected, &actual) {
         match pair {
             Pair::Both(expected, actual) => comparison.line(expected, actual),
-            Pair::OnlyExpected(line) | Pair::OnlyActual(line)
-                if races.optional.contains(line.name.as_str()) => {}
+            Pair::OnlyExpected(line) | Pair::OnlyActual(line) if races.optional.contains(line.name.as_str()) => {}
             Pair::OnlyExpected(line) => {
                 comparison.report(&line.name, "", What::Missing, Some(&line.message), None);
             }
@@ -79,22 +78,11 @@ const SHOWN_BEFORE_CHARS: usize = 60;
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            line,
-            path,
-            what,
-            expected,
-            actual,
-        } = self;
-        let shown =
-            |value: &Option<Value>| value.as_ref().map(Value::to_string).unwrap_or_default();
+        let Self { line, path, what, expected, actual } = self;
+        let shown = |value: &Option<Value>| value.as_ref().map(Value::to_string).unwrap_or_default();
         let (expected, actual) = (shown(expected), shown(actual));
         let from = first_difference(&expected, &actual).saturating_sub(SHOWN_BEFORE_CHARS);
-        write!(
-            f,
-            "{line}{}{path}: {what:?}",
-            if path.is_empty() { "" } else { " " }
-        )?;
+        write!(f, "{line}{}{path}: {what:?}", if path.is_empty() { "" } else { " " })?;
         for (name, text) in [("expected", expected), ("actual", actual)] {
             if !text.is_empty() {
                 let mark = if from > 0 { "…" } else { "" };
@@ -111,10 +99,7 @@ fn first_difference(one: &str, other: &str) -> usize {
     if one.is_empty() || other.is_empty() {
         return 0;
     }
-    one.chars()
-        .zip(other.chars())
-        .take_while(|(one, other)| one == other)
-        .count()
+    one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
 }
 
 /// A line of a worker.
@@ -134,10 +119,7 @@ fn lines(transcript: &Transcript, races: &Races<'_>) -> Vec<Line> {
                 calls.extend(method.map(|method| (message["id"].to_string(), method)));
             }
             Direction::Received => {
-                let line = Line {
-                    name: name(message, &calls),
-                    message: message.clone(),
-                };
+                let line = Line { name: name(message, &calls), message: message.clone() };
                 if races.floating.contains(line.name.as_str()) {
                     racing.push(line.without_place());
                 } else {
@@ -147,10 +129,7 @@ fn lines(transcript: &Transcript, races: &Races<'_>) -> Vec<Line> {
             Direction::Exit => {
                 racing.sort_by_cached_key(Line::what_it_says);
                 lines.append(&mut racing);
-                lines.push(Line {
-                    name: "exit".to_owned(),
-                    message: message.clone(),
-                });
+                lines.push(Line { name: "exit".to_owned(), message: message.clone() });
             }
         }
     }
@@ -161,10 +140,7 @@ fn lines(transcript: &Transcript, races: &Races<'_>) -> Vec<Line> {
 
 fn name(message: &Value, calls: &HashMap<String, &str>) -> String {
     let answered = || calls.get(&message["id"].to_string()).unwrap_or(&"unknown");
-    match (
-        message["method"].as_str(),
-        message["params"]["item"]["type"].as_str(),
-    ) {
+    match (message["method"].as_str(), message["params"]["item"]["type"].as_str()) {
         (Some(method), Some(item)) => format!("{method} {item}"),
         (Some(method), None) => method.to_owned(),
         (None, _) if message["error"].is_null() => format!("{} result", answered()),
@@ -184,12 +160,10 @@ impl Line {
     /// The name and all that is no id: lines are sorted by it that have no order.
     fn what_it_says(&self) -> (String, String) {
         let message = self.message.to_string();
-        let plain = pieces(&message)
-            .into_iter()
-            .filter_map(|piece| match piece {
-                Piece::Plain(plain) => Some(plain),
-                Piece::Id { .. } => None,
-            });
+        let plain = pieces(&message).into_iter().filter_map(|piece| match piece {
+            Piece::Plain(plain) => Some(plain),
+            Piece::Id { .. } => None,
+        });
         (self.name.clone(), plain.collect())
     }
 }
@@ -263,9 +237,7 @@ impl Comparison {
                 }
             }
             (Value::Array(expected_items), Value::Array(actual_items)) => {
-                for (index, (expected, actual)) in
-                    expected_items.iter().zip(actual_items).enumerate()
-                {
+                for (index, (expected, actual)) in expected_items.iter().zip(actual_items).enumerate() {
                     self.value(line, &join(path, &index.to_string()), expected, actual);
                 }
                 if expected_items.len() != actual_items.len() {
@@ -286,46 +258,26 @@ impl Comparison {
         let (expected, actual) = (pieces(expected), pieces(actual));
         expected.len() == actual.len()
             && expected.iter().zip(&actual).all(|pieces| match pieces {
-                (
-                    Piece::Id { form, id },
-                    Piece::Id {
-                        form: other_form,
-                        id: other,
-                    },
-                ) => form == other_form && self.same_id(id, other),
+                (Piece::Id { form, id }, Piece::Id { form: other_form, id: other }) => {
+                    form == other_form && self.same_id(id, other)
+                }
                 (expected, actual) => expected == actual,
             })
     }
 
     /// Two ids are the same if neither has stood for another before.
     fn same_id(&mut self, expected: &str, actual: &str) -> bool {
-        let counterpart = self
-            .counterparts
-            .entry(expected.to_owned())
-            .or_insert_with(|| actual.to_owned());
-        let original = self
-            .originals
-            .entry(actual.to_owned())
-            .or_insert_with(|| expected.to_owned());
+        let counterpart = self.counterparts.entry(expected.to_owned()).or_insert_with(|| actual.to_owned());
+        let original = self.originals.entry(actual.to_owned()).or_insert_with(|| expected.to_owned());
         counterpart == actual && original == expected
     }
 
     /// A key, which may be an id.
     fn counterpart(&self, key: &str) -> String {
-        self.counterparts
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| key.to_owned())
+        self.counterparts.get(key).cloned().unwrap_or_else(|| key.to_owned())
     }
 
-    fn report(
-        &mut self,
-        line: &str,
-        path: &str,
-        what: What,
-        expected: Option<&Value>,
-        actual: Option<&Value>,
-    ) {
+    fn report(&mut self, line: &str, path: &str, what: What, expected: Option<&Value>, actual: Option<&Value>) {
         self.mismatches.push(Mismatch {
             line: line.to_owned(),
             path: path.to_owned(),
@@ -337,11 +289,7 @@ impl Comparison {
 }
 
 fn join(path: &str, segment: &str) -> String {
-    if path.is_empty() {
-        segment.to_owned()
-    } else {
-        format!("{path}.{segment}")
-    }
+    if path.is_empty() { segment.to_owned() } else { format!("{path}.{segment}") }
 }
 
 #[cfg(test)]
@@ -367,21 +315,12 @@ mod tests {
         let found = compare(
             &transcript(expected),
             &transcript(actual),
-            &Races {
-                floating: BTreeSet::from(["warning"]),
-                ..Races::default()
-            },
+            &Races { floating: BTreeSet::from(["warning"]), ..Races::default() },
         );
-        mismatches.assert_eq(
-            &found
-                .iter()
-                .map(|mismatch| format!("{mismatch}\n"))
-                .collect::<String>(),
-        );
+        mismatches.assert_eq(&found.iter().map(|mismatch| format!("{mismatch}\n")).collect::<String>());
     }
 
-    const STARTED: &str =
-        r#"received {"method":"turn/started","params":{"turnId":"msg_1","status":"inProgress"}}"#;
+    const STARTED: &str = r#"received {"method":"turn/started","params":{"turnId":"msg_1","status":"inProgress"}}"#;
     const DONE: &str = r#"received {"method":"turn/completed","params":{"turnId":"msg_1"}}"#;
     const WARNING: &str = r#"received {"method":"warning","params":{}}"#;
 
@@ -402,11 +341,7 @@ mod tests {
 
     #[test]
     fn a_racing_line_has_no_place_but_must_come() {
-        check(
-            &[STARTED, WARNING, DONE],
-            &[STARTED, DONE, WARNING],
-            &expect![""],
-        );
+        check(&[STARTED, WARNING, DONE], &[STARTED, DONE, WARNING], &expect![""]);
         check(
             &[STARTED, WARNING, DONE],
             &[STARTED, DONE],
@@ -430,14 +365,8 @@ mod tests {
             "#]],
         );
         check(
-            &[
-                r#"sent {"id":1,"method":"thread/read"}"#,
-                r#"received {"id":1,"result":{"a":1,"b":null,"c":[1,2]}}"#,
-            ],
-            &[
-                r#"sent {"id":1,"method":"thread/read"}"#,
-                r#"received {"id":1,"result":{"b":"x","c":[1],"d":true}}"#,
-            ],
+            &[r#"sent {"id":1,"method":"thread/read"}"#, r#"received {"id":1,"result":{"a":1,"b":null,"c":[1,2]}}"#],
+            &[r#"sent {"id":1,"method":"thread/read"}"#, r#"received {"id":1,"result":{"b":"x","c":[1],"d":true}}"#],
             &expect![[r#"
                 thread/read result result.a: Missing
                       expected: 1

@@ -94,11 +94,7 @@ impl Differences {
 
     fn parse(text: &str) -> Result<Self, DifferencesError> {
         let read: Self = toml::from_str(text)?;
-        match read
-            .entries
-            .iter()
-            .find(|entry| entry.reason.trim().is_empty())
-        {
+        match read.entries.iter().find(|entry| entry.reason.trim().is_empty()) {
             Some(entry) => Err(DifferencesError::NoReason(entry.line.clone())),
             None => Ok(read),
         }
@@ -126,11 +122,7 @@ impl Differences {
 
     /// What the real worker itself does not always say in one way in `script`.
     pub fn races(&self, script: &str) -> Races<'_> {
-        let races = || {
-            self.entries
-                .iter()
-                .filter(|entry| entry.is_race() && entry.is_about(script))
-        };
+        let races = || self.entries.iter().filter(|entry| entry.is_race() && entry.is_about(script));
         let optional = races().filter(|entry| entry.what == Allowed::Presence);
         Races {
             floating: races().map(|entry| entry.line.as_str()).collect(),
@@ -144,13 +136,8 @@ impl Differences {
         for (index, entry) in self.entries.iter().enumerate() {
             let in_vain: Vec<&str> = match &entry.scripts {
                 Some(scripts) => {
-                    let unneeded =
-                        |script: &&String| !needed.0.contains(&(index, (*script).clone()));
-                    scripts
-                        .iter()
-                        .filter(unneeded)
-                        .map(String::as_str)
-                        .collect()
+                    let unneeded = |script: &&String| !needed.0.contains(&(index, (*script).clone()));
+                    scripts.iter().filter(unneeded).map(String::as_str).collect()
                 }
                 None if needed.0.iter().any(|(needed, _)| *needed == index) => Vec::new(),
                 None => vec!["any script"],
@@ -167,9 +154,7 @@ impl Difference {
     }
 
     fn is_about(&self, script: &str) -> bool {
-        self.scripts
-            .as_ref()
-            .is_none_or(|scripts| scripts.iter().any(|name| name == script))
+        self.scripts.as_ref().is_none_or(|scripts| scripts.iter().any(|name| name == script))
     }
 
     fn explains(&self, mismatch: &Mismatch) -> bool {
@@ -179,13 +164,8 @@ impl Difference {
             What::Type => Allowed::Type,
             What::Value => Allowed::Value,
         };
-        let (pattern, path): (Vec<_>, Vec<_>) = (
-            self.path.split('.').collect(),
-            mismatch.path.split('.').collect(),
-        );
-        self.what == allowed
-            && (self.line == "*" || self.line == mismatch.line)
-            && covers(&pattern, &path)
+        let (pattern, path): (Vec<_>, Vec<_>) = (self.path.split('.').collect(), mismatch.path.split('.').collect());
+        self.what == allowed && (self.line == "*" || self.line == mismatch.line) && covers(&pattern, &path)
     }
 
     fn in_words(&self, script: &str) -> String {
@@ -196,9 +176,7 @@ impl Difference {
 fn covers(pattern: &[&str], path: &[&str]) -> bool {
     match (pattern.split_first(), path.split_first()) {
         (None, None) => true,
-        (Some((&"**", pattern)), _) => {
-            (0..=path.len()).any(|start| covers(pattern, &path[start..]))
-        }
+        (Some((&"**", pattern)), _) => (0..=path.len()).any(|start| covers(pattern, &path[start..])),
         (Some((segment, pattern)), Some((first, path))) => {
             (*segment == "*" || segment == first) && covers(pattern, path)
         }
@@ -212,10 +190,7 @@ mod tests {
     use crate::transcript::Transcript;
 
     fn path_covers(pattern: &str, path: &str) -> bool {
-        covers(
-            &pattern.split('.').collect::<Vec<_>>(),
-            &path.split('.').collect::<Vec<_>>(),
-        )
+        covers(&pattern.split('.').collect::<Vec<_>>(), &path.split('.').collect::<Vec<_>>())
     }
 
     #[test]
@@ -231,10 +206,7 @@ mod tests {
     #[test]
     fn an_entry_has_to_say_why() {
         let entry = "[[difference]]\nline = \"warning\"\nwhat = \"place\"\nreason = \" \"\n";
-        assert_eq!(
-            Differences::parse(entry).unwrap_err().to_string(),
-            "the entry for `warning` has no reason"
-        );
+        assert_eq!(Differences::parse(entry).unwrap_err().to_string(), "the entry for `warning` has no reason");
     }
 
     #[test]
@@ -251,9 +223,8 @@ mod tests {
         )
         .unwrap();
         let transcript = |text: &str| {
-            let line = format!(
-                r#"{{"dir":"received","message":{{"method":"error","params":{{"message":"{text}"}}}}}}"#
-            );
+            let line =
+                format!(r#"{{"dir":"received","message":{{"method":"error","params":{{"message":"{text}"}}}}}}"#);
             Transcript::parse(&line).unwrap()
         };
         let (expected, actual) = (transcript("one"), transcript("two"));
@@ -262,13 +233,7 @@ mod tests {
         assert!(judgement.unexplained.is_empty());
         needed.extend(judgement.needed);
         needed.extend(differences.judge("b", &expected, &expected).needed);
-        assert_eq!(
-            differences.stale(&needed),
-            ["b: error params.message (Value)"]
-        );
-        assert_eq!(
-            differences.judge("c", &expected, &actual).unexplained.len(),
-            1
-        );
+        assert_eq!(differences.stale(&needed), ["b: error params.message (Value)"]);
+        assert_eq!(differences.judge("c", &expected, &actual).unexplained.len(), 1);
     }
 }

@@ -38,11 +38,7 @@ pub struct Launch {
 }
 
 /// Plays `script` against the worker of `launch`, which lives in `workplace`.
-pub fn play(
-    script: &Script,
-    launch: &Launch,
-    workplace: &Workplace,
-) -> Result<Transcript, PlayError> {
+pub fn play(script: &Script, launch: &Launch, workplace: &Workplace) -> Result<Transcript, PlayError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -128,19 +124,11 @@ impl<'a> Player<'a> {
                 let message = self.message(json!({"method": method}), params.as_ref())?;
                 self.send(&message).await
             }
-            Action::Wait {
-                method,
-                params,
-                count,
-                name,
-            } => {
-                self.wait(method, params.as_ref(), *count, name.as_deref())
-                    .await
+            Action::Wait { method, params, count, name } => {
+                self.wait(method, params.as_ref(), *count, name.as_deref()).await
             }
             Action::Answer { method, reply } => {
-                let request = self
-                    .take(|message| message["method"] == **method && !message["id"].is_null())
-                    .await?;
+                let request = self.take(|message| message["method"] == **method && !message["id"].is_null()).await?;
                 self.reply(&request["id"], reply).await
             }
             Action::Reply { name, reply } => {
@@ -159,10 +147,7 @@ impl<'a> Player<'a> {
     async fn call(&mut self, call: &Call) -> Result<Value, String> {
         let id = Value::from(self.next_id);
         self.next_id += 1;
-        let message = self.message(
-            json!({"id": id, "method": call.method}),
-            call.params.as_ref(),
-        )?;
+        let message = self.message(json!({"id": id, "method": call.method}), call.params.as_ref())?;
         self.send(&message).await?;
         Ok(id)
     }
@@ -175,15 +160,9 @@ impl<'a> Player<'a> {
     }
 
     async fn take_answer(&mut self, id: &Value, name: Option<&str>) -> Result<(), String> {
-        let mut answer = self
-            .take(|message| message["id"] == *id && message["method"].is_null())
-            .await?;
+        let mut answer = self.take(|message| message["id"] == *id && message["method"].is_null()).await?;
         if let Some(name) = name {
-            let outcome = if answer["error"].is_null() {
-                "result"
-            } else {
-                "error"
-            };
+            let outcome = if answer["error"].is_null() { "result" } else { "error" };
             self.values.insert(name.to_owned(), answer[outcome].take());
         }
         Ok(())
@@ -196,14 +175,10 @@ impl<'a> Player<'a> {
         count: usize,
         name: Option<&str>,
     ) -> Result<(), String> {
-        let wanted = params
-            .map(|params| substitute(params, &self.values))
-            .transpose()?
-            .unwrap_or(json!({}));
+        let wanted = params.map(|params| substitute(params, &self.values)).transpose()?.unwrap_or(json!({}));
         for _ in 0..count {
-            let mut taken = self
-                .take(|message| message["method"] == method && holds(&message["params"], &wanted))
-                .await?;
+            let mut taken =
+                self.take(|message| message["method"] == method && holds(&message["params"], &wanted)).await?;
             if let Some(name) = name {
                 self.values.insert(name.to_owned(), taken["params"].take());
                 self.ids.insert(name.to_owned(), taken["id"].take());
@@ -221,10 +196,7 @@ impl<'a> Player<'a> {
     }
 
     fn id_of(&self, name: &str) -> Result<Value, String> {
-        self.ids
-            .get(name)
-            .cloned()
-            .ok_or_else(|| format!("nothing was sent or taken under the name `{name}`"))
+        self.ids.get(name).cloned().ok_or_else(|| format!("nothing was sent or taken under the name `{name}`"))
     }
 
     /// The first message, waiting or still to come, that is `wanted`.
@@ -244,21 +216,13 @@ impl<'a> Player<'a> {
 
     async fn receive(&mut self) -> Result<Received, String> {
         let process = self.process.as_mut().ok_or("the worker has ended")?;
-        let line = process
-            .lines
-            .next_segment()
-            .await
-            .map_err(|error| format!("cannot read from the worker: {error}"))?;
+        let line =
+            process.lines.next_segment().await.map_err(|error| format!("cannot read from the worker: {error}"))?;
         let Some(line) = line else {
             return Ok(Received::End);
         };
         self.transcript.record(Direction::Received, &line);
-        self.inbox.extend(
-            self.transcript
-                .entries
-                .last()
-                .map(|entry| entry.message.clone()),
-        );
+        self.inbox.extend(self.transcript.entries.last().map(|entry| entry.message.clone()));
         Ok(Received::Line)
     }
 
@@ -269,8 +233,7 @@ impl<'a> Player<'a> {
     async fn send_raw(&mut self, bytes: &[u8]) -> Result<(), String> {
         // What has already arrived stands before what is sent.
         while let Ok(Ok(Received::Line)) = timeout(Duration::ZERO, self.receive()).await {}
-        self.transcript
-            .record(Direction::Sent, bytes.strip_suffix(b"\n").unwrap_or(bytes));
+        self.transcript.record(Direction::Sent, bytes.strip_suffix(b"\n").unwrap_or(bytes));
         let process = self.process.as_mut().ok_or("the worker has ended")?;
         match timeout(WAIT_MAX, process.stdin.write_all(bytes)).await {
             Ok(written) => written.map_err(|error| format!("cannot write to the worker: {error}")),
@@ -278,20 +241,10 @@ impl<'a> Player<'a> {
         }
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the driver of the tests must not depend on what it tests"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the driver of the tests must not depend on what it tests")]
     fn start(&mut self) -> Result<(), String> {
-        let (program, arguments) = self
-            .launch
-            .argv
-            .split_first()
-            .ok_or("no program to start")?;
-        let stderr = self
-            .workplace
-            .open_stderr()
-            .map_err(|error| format!("no file for stderr: {error}"))?;
+        let (program, arguments) = self.launch.argv.split_first().ok_or("no program to start")?;
+        let stderr = self.workplace.open_stderr().map_err(|error| format!("no file for stderr: {error}"))?;
         let mut child = Command::new(program)
             .args(arguments)
             .env_clear()
@@ -306,11 +259,7 @@ impl<'a> Player<'a> {
         let stdin = child.stdin.take().ok_or("no stdin")?;
         let stdout = child.stdout.take().ok_or("no stdout")?;
         let lines = tokio::io::AsyncBufReadExt::split(BufReader::new(stdout), b'\n');
-        self.process = Some(Process {
-            child,
-            stdin,
-            lines,
-        });
+        self.process = Some(Process { child, stdin, lines });
         Ok(())
     }
 
@@ -321,11 +270,7 @@ impl<'a> Player<'a> {
             Ending::StdinClosed => self.wait_for_exit().await,
             Ending::Killed => {
                 let mut process = self.process.take().ok_or("the worker has ended")?;
-                process
-                    .child
-                    .kill()
-                    .await
-                    .map_err(|error| format!("cannot kill the worker: {error}"))?;
+                process.child.kill().await.map_err(|error| format!("cannot kill the worker: {error}"))?;
                 self.transcript.record(Direction::Exit, b"killed");
                 self.inbox.clear();
                 Ok(())
@@ -335,11 +280,7 @@ impl<'a> Player<'a> {
 
     async fn wait_for_exit(&mut self) -> Result<(), String> {
         let process = self.process.take().ok_or("the worker has ended")?;
-        let Process {
-            mut child,
-            stdin,
-            mut lines,
-        } = process;
+        let Process { mut child, stdin, mut lines } = process;
         drop(stdin);
         let exited = timeout(WAIT_MAX, async {
             while let Ok(Some(line)) = lines.next_segment().await {
@@ -347,12 +288,9 @@ impl<'a> Player<'a> {
             }
             child.wait().await
         });
-        let status = exited
-            .await
-            .map_err(|_| format!("the worker did not exit within {WAIT_MAX:?}"))?;
+        let status = exited.await.map_err(|_| format!("the worker did not exit within {WAIT_MAX:?}"))?;
         let status = status.map_err(|error| format!("no exit status: {error}"))?;
-        self.transcript
-            .record(Direction::Exit, status.to_string().as_bytes());
+        self.transcript.record(Direction::Exit, status.to_string().as_bytes());
         self.inbox.clear();
         Ok(())
     }
@@ -361,19 +299,10 @@ impl<'a> Player<'a> {
         let mut text = format!("{script}, {failure}\n-- the last lines:\n");
         let entries = &self.transcript.entries;
         for entry in &entries[entries.len().saturating_sub(SHOWN_LINES_MAX)..] {
-            let line: String = entry
-                .message
-                .to_string()
-                .chars()
-                .take(SHOWN_LINE_CHARS_MAX)
-                .collect();
+            let line: String = entry.message.to_string().chars().take(SHOWN_LINE_CHARS_MAX).collect();
             let _ = writeln!(text, "{:?} {line}", entry.direction);
         }
-        let _ = write!(
-            text,
-            "-- stderr:\n{}",
-            self.workplace.stderr_tail(SHOWN_LINES_MAX)
-        );
+        let _ = write!(text, "-- stderr:\n{}", self.workplace.stderr_tail(SHOWN_LINES_MAX));
         text
     }
 }
@@ -386,9 +315,7 @@ enum Received {
 /// Whether `value` has everything that `wanted` has.
 fn holds(value: &Value, wanted: &Value) -> bool {
     match wanted {
-        Value::Object(fields) => fields
-            .iter()
-            .all(|(key, wanted)| holds(&value[key], wanted)),
+        Value::Object(fields) => fields.iter().all(|(key, wanted)| holds(&value[key], wanted)),
         other => value == other,
     }
 }
@@ -406,17 +333,12 @@ mod tests {
         let workplace = Workplace::new().unwrap();
         let path = workplace.home().join("case.script");
         std::fs::write(&path, script).unwrap();
-        let launch = Launch {
-            argv: vec![program.into()],
-            environment: workplace.environment(),
-            cwd: workplace.project(),
-        };
-        expected.assert_eq(
-            &match play(&Script::load(&path).unwrap(), &launch, &workplace) {
-                Ok(transcript) => transcript.to_text(),
-                Err(error) => error.to_string(),
-            },
-        );
+        let launch =
+            Launch { argv: vec![program.into()], environment: workplace.environment(), cwd: workplace.project() };
+        expected.assert_eq(&match play(&Script::load(&path).unwrap(), &launch, &workplace) {
+            Ok(transcript) => transcript.to_text(),
+            Err(error) => error.to_string(),
+        });
     }
 
     #[test]

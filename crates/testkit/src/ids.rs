@@ -27,10 +27,7 @@ pub(crate) fn pieces(text: &str) -> Vec<Piece<'_>> {
         if plain_from < at {
             pieces.push(Piece::Plain(&text[plain_from..at]));
         }
-        pieces.push(Piece::Id {
-            form,
-            id: &text[at..at + length],
-        });
+        pieces.push(Piece::Id { form, id: &text[at..at + length] });
         at += length;
         plain_from = at;
     }
@@ -49,9 +46,7 @@ fn id_at(text: &str, at: usize) -> Option<(usize, &'static str)> {
     if let Some(form) = [UUID, HASH].into_iter().find(|form| matches(form, text)) {
         return Some((form.len(), form));
     }
-    let prefix = PROVIDER_PREFIXES
-        .into_iter()
-        .find(|prefix| text.starts_with(prefix))?;
+    let prefix = PROVIDER_PREFIXES.into_iter().find(|prefix| text.starts_with(prefix))?;
     let length = text.find(|c| !in_word(c)).unwrap_or(text.len());
     (length > prefix.len()).then_some((length, prefix))
 }
@@ -63,14 +58,11 @@ fn in_word(c: char) -> bool {
 /// Whether `text` begins as the template says: `h` is a lower-case hexadecimal digit, `d` a digit.
 pub(crate) fn matches(template: &str, text: &str) -> bool {
     text.len() >= template.len()
-        && template
-            .bytes()
-            .zip(text.bytes())
-            .all(|(wanted, byte)| match wanted {
-                b'h' => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-                b'd' => byte.is_ascii_digit(),
-                literal => byte == literal,
-            })
+        && template.bytes().zip(text.bytes()).all(|(wanted, byte)| match wanted {
+            b'h' => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+            b'd' => byte.is_ascii_digit(),
+            literal => byte == literal,
+        })
 }
 
 #[cfg(test)]
@@ -85,15 +77,9 @@ mod tests {
             pieces(&text),
             [
                 Piece::Plain("rollout-"),
-                Piece::Id {
-                    form: UUID,
-                    id: uuid
-                },
+                Piece::Id { form: UUID, id: uuid },
                 Piece::Plain(".jsonl of "),
-                Piece::Id {
-                    form: "msg_",
-                    id: "msg_resp_1"
-                },
+                Piece::Id { form: "msg_", id: "msg_resp_1" },
                 Piece::Plain(": a function_call_output"),
             ]
         );

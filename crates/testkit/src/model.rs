@@ -1,6 +1,6 @@
 //! A stand-in for the model provider: the Responses API on a loopback port, as much of it as codex asks for.
 //!
-//! What it answers is written in the prompt: the last `[[marker …]]` of the last user message (see [`plan`]). It runs
+//! What it answers is written in the prompt: the last `[[marker …]]` of the last user message (see `plan.rs`). It runs
 //! on a thread of its own and stops when it is dropped.
 
 mod calls;
@@ -41,9 +41,7 @@ pub struct StandIn {
 impl StandIn {
     /// Starts a provider on a port that the system chooses.
     pub fn start() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let port = listener.local_addr()?.port();
         let (stop, stopped) = oneshot::channel();
@@ -55,11 +53,7 @@ impl StandIn {
                 }
             });
         })?;
-        Ok(Self {
-            port,
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        Ok(Self { port, stop: Some(stop), thread: Some(thread) })
     }
 
     /// The `base_url` for a codex model provider.
@@ -93,10 +87,7 @@ fn routes() -> Router {
 
 async fn respond(State(asked): State<Arc<Mutex<Asked>>>, body: Bytes) -> Response {
     let Ok(body) = serde_json::from_slice::<Value>(&body) else {
-        return refusal(
-            400,
-            &json!({"error": {"message": "the request is not JSON"}}),
-        );
+        return refusal(400, &json!({"error": {"message": "the request is not JSON"}}));
     };
     let prompt = Prompt::of(&body);
     let (number, asked_before) = {
@@ -131,11 +122,7 @@ fn stream(steps: Vec<Step>) -> Response {
         };
         Some((Ok::<_, Infallible>(chunk), steps))
     });
-    (
-        [(header::CONTENT_TYPE, "text/event-stream")],
-        Body::from_stream(chunks),
-    )
-        .into_response()
+    ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(chunks)).into_response()
 }
 
 fn server_sent(event: &Value) -> Bytes {
@@ -157,12 +144,7 @@ mod tests {
         let model = StandIn::start().unwrap();
         let body = r#"{"input":[{"role":"user","content":"[[json {}]]"}]}"#;
         let mut connection = TcpStream::connect(("127.0.0.1", model.port)).unwrap();
-        write!(
-            connection,
-            "POST /v1/responses HTTP/1.0\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
+        write!(connection, "POST /v1/responses HTTP/1.0\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -37,13 +37,8 @@ const TIMES: [(&str, &str); 4] = [
 ];
 
 /// How a command is shown depends on the user's shell; the first stands for all.
-const LOGIN_SHELLS: [&str; 5] = [
-    "/bin/bash -lc ",
-    "/usr/bin/bash -lc ",
-    "/bin/zsh -lc ",
-    "/usr/bin/zsh -lc ",
-    "/bin/sh -lc ",
-];
+const LOGIN_SHELLS: [&str; 5] =
+    ["/bin/bash -lc ", "/usr/bin/bash -lc ", "/bin/zsh -lc ", "/usr/bin/zsh -lc ", "/bin/sh -lc "];
 
 const LOOPBACK: &str = "127.0.0.1:";
 
@@ -151,22 +146,14 @@ fn fixed(text: &str) -> String {
 
 /// How much of the start of `text` must not stay, and what to write instead.
 fn fixed_at(text: &str) -> Option<(usize, &'static str)> {
-    if let Some((template, word)) = TIMES
-        .into_iter()
-        .find(|(template, _)| matches(template, text))
-    {
+    if let Some((template, word)) = TIMES.into_iter().find(|(template, _)| matches(template, text)) {
         return Some((template.len(), word));
     }
-    if let Some(shell) = LOGIN_SHELLS
-        .into_iter()
-        .find(|shell| text.starts_with(shell))
-    {
+    if let Some(shell) = LOGIN_SHELLS.into_iter().find(|shell| text.starts_with(shell)) {
         return Some((shell.len(), LOGIN_SHELLS[0]));
     }
     let port = text.strip_prefix(LOOPBACK)?;
-    let digits = port
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(port.len());
+    let digits = port.find(|c: char| !c.is_ascii_digit()).unwrap_or(port.len());
     Some((LOOPBACK.len() + digits, "127.0.0.1:PORT"))
 }
 
@@ -177,10 +164,7 @@ fn is_time(key: &str) -> bool {
 /// `probe/1.2.3 (Debian 12; x86_64) xterm (probe; 0.1)` without the system and the terminal.
 fn plain_agent(agent: &str) -> String {
     let parts = agent.split_once(" (").zip(agent.rsplit_once(" ("));
-    parts.map_or_else(
-        || agent.to_owned(),
-        |((name, _), (_, client))| format!("{name} (SYSTEM) TERMINAL ({client}"),
-    )
+    parts.map_or_else(|| agent.to_owned(), |((name, _), (_, client))| format!("{name} (SYSTEM) TERMINAL ({client}"))
 }
 
 #[cfg(test)]
@@ -198,8 +182,7 @@ mod tests {
 {"dir":"received","message":{"method":"turn/started","params":{"threadId":"01a1e074-a853-78f0-acd9-d0fad9dd7fce","startedAt":17,"cliVersion":"1.2.3","path":"HOME/.codex/sessions/2026/11/15/rollout-2026-11-15T18-25-04-01a1e074-a853-78f0-acd9-d0fad9dd7fce.jsonl","durationMs":null}}}
 {"dir":"received","message":{"method":"x","params":{"id":"msg_resp_9","call":"call_resp_9_1","url":"http://127.0.0.1:1234/v1","kept":"function_call_output","processId":"4711"}}}
 "#;
-        let transcript =
-            Transcript::parse(&text.replace("HOME", &workplace.home().to_string_lossy())).unwrap();
+        let transcript = Transcript::parse(&text.replace("HOME", &workplace.home().to_string_lossy())).unwrap();
         expect![[r#"
             {"dir":"received","message":{"id":1,"result":{"codexHome":"/home/dev/.codex","userAgent":"probe/VERSION (SYSTEM) TERMINAL (probe; 0.0.1)"}}}
             {"dir":"received","message":{"method":"turn/started","params":{"cliVersion":"VERSION","durationMs":null,"path":"/home/dev/.codex/sessions/2000/01/01/rollout-2000-01-01T00-00-00-00000000-0000-7000-8000-000000000001.jsonl","startedAt":0,"threadId":"00000000-0000-7000-8000-000000000001"}}}

@@ -35,16 +35,10 @@ pub struct Script {
 impl Script {
     /// Reads `NAME.script`, and the parts it includes from the same directory.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
-        let name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let directory = path.parent().unwrap_or(Path::new("."));
         let mut steps = Vec::new();
-        parse(&read(path)?, &name, &mut steps, &|part| {
-            read(&directory.join(format!("{part}.part")))
-        })?;
+        parse(&read(path)?, &name, &mut steps, &|part| read(&directory.join(format!("{part}.part"))))?;
         Ok(Self { name, steps })
     }
 }
@@ -86,24 +80,10 @@ pub(crate) enum Action {
     Call(Call),
     Send(Call),
     Answered(Answered),
-    Notify {
-        method: String,
-        params: Option<Value>,
-    },
-    Wait {
-        method: String,
-        params: Option<Value>,
-        count: usize,
-        name: Option<String>,
-    },
-    Answer {
-        method: String,
-        reply: Reply,
-    },
-    Reply {
-        name: String,
-        reply: Reply,
-    },
+    Notify { method: String, params: Option<Value> },
+    Wait { method: String, params: Option<Value>, count: usize, name: Option<String> },
+    Answer { method: String, reply: Reply },
+    Reply { name: String, reply: Reply },
     Raw(Vec<u8>),
     Restart(Ending),
     Exit,
@@ -137,10 +117,7 @@ pub(crate) enum Ending {
 }
 
 fn read(path: &Path) -> Result<String, ScriptError> {
-    fs::read_to_string(path).map_err(|cause| ScriptError::Unreadable {
-        path: path.display().to_string(),
-        cause,
-    })
+    fs::read_to_string(path).map_err(|cause| ScriptError::Unreadable { path: path.display().to_string(), cause })
 }
 
 fn parse(
@@ -154,18 +131,12 @@ fn parse(
             parse(&part(name.trim())?, name.trim(), steps, part)?;
             continue;
         }
-        let action = Words(&source)
-            .action()
-            .map_err(|reason| ScriptError::Meaningless {
-                script: script.to_owned(),
-                line,
-                reason,
-            })?;
-        steps.push(Step {
+        let action = Words(&source).action().map_err(|reason| ScriptError::Meaningless {
+            script: script.to_owned(),
             line,
-            source,
-            action,
-        });
+            reason,
+        })?;
+        steps.push(Step { line, source, action });
     }
     Ok(())
 }
@@ -198,57 +169,33 @@ impl Words<'_> {
             "call" => Action::Call(self.call()?),
             "send" => Action::Send(self.call()?),
             "answered" => Action::Answered(self.answered()?),
-            "notify" => Action::Notify {
-                method: self.word("a method")?,
-                params: self.optional_json()?,
-            },
+            "notify" => Action::Notify { method: self.word("a method")?, params: self.optional_json()? },
             "wait" => Action::Wait {
                 method: self.word("a method")?,
                 params: self.optional_json()?,
                 count: self.count()?,
                 name: self.name()?,
             },
-            "answer" => Action::Answer {
-                method: self.word("a method")?,
-                reply: Reply::Result(self.json()?),
-            },
-            "refuse" => Action::Answer {
-                method: self.word("a method")?,
-                reply: Reply::Error(self.json()?),
-            },
-            "reply" => Action::Reply {
-                name: self.word("a name")?,
-                reply: Reply::Result(self.json()?),
-            },
+            "answer" => Action::Answer { method: self.word("a method")?, reply: Reply::Result(self.json()?) },
+            "refuse" => Action::Answer { method: self.word("a method")?, reply: Reply::Error(self.json()?) },
+            "reply" => Action::Reply { name: self.word("a name")?, reply: Reply::Result(self.json()?) },
             "raw" => Action::Raw(unescape(std::mem::take(&mut self.0))?),
             "restart" => Action::Restart(Ending::StdinClosed),
             "kill" => Action::Restart(Ending::Killed),
             "exit" => Action::Exit,
             other => return Err(format!("unknown verb `{other}`")),
         };
-        if self.0.is_empty() {
-            Ok(action)
-        } else {
-            Err(format!("nothing may follow here: `{}`", self.0))
-        }
+        if self.0.is_empty() { Ok(action) } else { Err(format!("nothing may follow here: `{}`", self.0)) }
     }
 
     fn word(&mut self, what: &str) -> Result<String, String> {
         let (word, rest) = self.0.split_once(' ').unwrap_or((self.0, ""));
         self.0 = rest.trim_start();
-        if word.is_empty() {
-            Err(format!("{what} is missing"))
-        } else {
-            Ok(word.to_owned())
-        }
+        if word.is_empty() { Err(format!("{what} is missing")) } else { Ok(word.to_owned()) }
     }
 
     fn call(&mut self) -> Result<Call, String> {
-        Ok(Call {
-            method: self.word("a method")?,
-            params: self.optional_json()?,
-            name: self.name()?,
-        })
+        Ok(Call { method: self.word("a method")?, params: self.optional_json()?, name: self.name()? })
     }
 
     fn answered(&mut self) -> Result<Answered, String> {
@@ -258,33 +205,21 @@ impl Words<'_> {
 
     fn json(&mut self) -> Result<Value, String> {
         let mut values = serde_json::Deserializer::from_str(self.0).into_iter::<Value>();
-        let value = values
-            .next()
-            .ok_or("JSON is missing")?
-            .map_err(|error| format!("not JSON: {error}"))?;
+        let value = values.next().ok_or("JSON is missing")?.map_err(|error| format!("not JSON: {error}"))?;
         self.0 = self.0[values.byte_offset()..].trim_start();
         Ok(value)
     }
 
     fn optional_json(&mut self) -> Result<Option<Value>, String> {
-        if self.0.starts_with(['{', '[']) {
-            self.json().map(Some)
-        } else {
-            Ok(None)
-        }
+        if self.0.starts_with(['{', '[']) { self.json().map(Some) } else { Ok(None) }
     }
 
     fn count(&mut self) -> Result<usize, String> {
-        let digits = self
-            .0
-            .strip_prefix('x')
-            .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let digits = self.0.strip_prefix('x').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         if digits.is_none() {
             return Ok(1);
         }
-        self.word("a count")?[1..]
-            .parse()
-            .map_err(|error| format!("not a count: {error}"))
+        self.word("a count")?[1..].parse().map_err(|error| format!("not a count: {error}"))
     }
 
     fn name(&mut self) -> Result<Option<String>, String> {
@@ -311,10 +246,7 @@ fn unescape(text: &str) -> Result<Vec<u8>, String> {
             Some('\\') => bytes.push(b'\\'),
             Some('x') => {
                 let digits = escape.as_str().get(..2).ok_or("\\x wants two digits")?;
-                bytes.push(
-                    u8::from_str_radix(digits, 16)
-                        .map_err(|error| format!("\\x{digits}: {error}"))?,
-                );
+                bytes.push(u8::from_str_radix(digits, 16).map_err(|error| format!("\\x{digits}: {error}"))?);
                 escape.nth(1);
             }
             other => return Err(format!("unknown escape {other:?}")),
@@ -335,16 +267,10 @@ mod tests {
         let mut steps = Vec::new();
         let part = |name: &str| match name {
             "handshake" => Ok("notify initialized\n".to_owned()),
-            _ => Err(ScriptError::Unreadable {
-                path: name.to_owned(),
-                cause: std::io::ErrorKind::NotFound.into(),
-            }),
+            _ => Err(ScriptError::Unreadable { path: name.to_owned(), cause: std::io::ErrorKind::NotFound.into() }),
         };
         let outcome = parse(text, "case", &mut steps, &part);
-        let mut shown: String = steps
-            .iter()
-            .map(|step| format!("{}: {:?}\n", step.line, step.action))
-            .collect();
+        let mut shown: String = steps.iter().map(|step| format!("{}: {:?}\n", step.line, step.action)).collect();
         if let Err(error) = outcome {
             shown.push_str(&error.to_string());
         }
@@ -376,17 +302,8 @@ raw \xff\n
 
     #[test]
     fn a_mistake_names_its_line() {
-        check(
-            "\nshout hello\n",
-            &expect!["case, line 2: unknown verb `shout`"],
-        );
-        check(
-            "call x {\"a\":}\n",
-            &expect!["case, line 1: not JSON: expected value at line 1 column 6"],
-        );
-        check(
-            "exit now\n",
-            &expect!["case, line 1: nothing may follow here: `now`"],
-        );
+        check("\nshout hello\n", &expect!["case, line 2: unknown verb `shout`"]);
+        check("call x {\"a\":}\n", &expect!["case, line 1: not JSON: expected value at line 1 column 6"]);
+        check("exit now\n", &expect!["case, line 1: nothing may follow here: `now`"]);
     }
 }

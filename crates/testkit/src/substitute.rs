@@ -5,23 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// `template` with each `$NAME.path` in its strings replaced; a string that is nothing else becomes the value itself.
-pub(crate) fn substitute(
-    template: &Value,
-    values: &BTreeMap<String, Value>,
-) -> Result<Value, String> {
+pub(crate) fn substitute(template: &Value, values: &BTreeMap<String, Value>) -> Result<Value, String> {
     Ok(match template {
         Value::String(text) => match text.strip_prefix('$') {
             Some(path) if path.chars().all(is_path) => lookup(path, values)?.clone(),
             _ => Value::String(interpolate(text, values)?),
         },
-        Value::Array(items) => items
-            .iter()
-            .map(|item| substitute(item, values))
-            .collect::<Result<_, _>>()?,
+        Value::Array(items) => items.iter().map(|item| substitute(item, values)).collect::<Result<_, _>>()?,
         Value::Object(fields) => {
-            let substituted = fields
-                .iter()
-                .map(|(key, value)| Ok((key.clone(), substitute(value, values)?)));
+            let substituted = fields.iter().map(|(key, value)| Ok((key.clone(), substitute(value, values)?)));
             Value::Object(substituted.collect::<Result<_, String>>()?)
         }
         other => other.clone(),
@@ -55,17 +47,9 @@ fn is_path(c: char) -> bool {
 
 fn lookup<'v>(path: &str, values: &'v BTreeMap<String, Value>) -> Result<&'v Value, String> {
     let (name, fields) = path.split_once('.').unwrap_or((path, ""));
-    let value = values
-        .get(name)
-        .ok_or_else(|| format!("`${name}` has no value yet"))?;
-    let pointer = if fields.is_empty() {
-        String::new()
-    } else {
-        format!("/{}", fields.replace('.', "/"))
-    };
-    value
-        .pointer(&pointer)
-        .ok_or_else(|| format!("`${path}`: no such value in {value}"))
+    let value = values.get(name).ok_or_else(|| format!("`${name}` has no value yet"))?;
+    let pointer = if fields.is_empty() { String::new() } else { format!("/{}", fields.replace('.', "/")) };
+    value.pointer(&pointer).ok_or_else(|| format!("`${path}`: no such value in {value}"))
 }
 
 #[cfg(test)]
@@ -88,22 +72,12 @@ mod tests {
 
     #[test]
     fn inside_a_text_the_value_is_written_out() {
-        assert_eq!(
-            put(&json!(["at $turn.id/$turn.items, $$1"])),
-            Ok(json!(["at t1/[7], $1"]))
-        );
+        assert_eq!(put(&json!(["at $turn.id/$turn.items, $$1"])), Ok(json!(["at t1/[7], $1"])));
     }
 
     #[test]
     fn what_is_not_there_is_an_error() {
-        assert_eq!(
-            put(&json!("$thread.id")),
-            Err("`$thread` has no value yet".to_owned())
-        );
-        assert!(
-            put(&json!("$turn.name"))
-                .unwrap_err()
-                .starts_with("`$turn.name`: no such value")
-        );
+        assert_eq!(put(&json!("$thread.id")), Err("`$thread` has no value yet".to_owned()));
+        assert!(put(&json!("$turn.name")).unwrap_err().starts_with("`$turn.name`: no such value"));
     }
 }

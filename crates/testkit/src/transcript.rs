@@ -46,8 +46,8 @@ impl Direction {
 
 impl Transcript {
     pub(crate) fn record(&mut self, direction: Direction, line: &[u8]) {
-        let message = serde_json::from_slice(line)
-            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
+        let message =
+            serde_json::from_slice(line).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
         self.entries.push(Entry { direction, message });
     }
 
@@ -64,14 +64,9 @@ impl Transcript {
     /// Reads the kept form.
     pub fn parse(text: &str) -> Result<Self, TranscriptError> {
         let entries = text.lines().enumerate().map(|(index, line)| {
-            parse_entry(line).ok_or_else(|| TranscriptError {
-                line: index + 1,
-                text: line.to_owned(),
-            })
+            parse_entry(line).ok_or_else(|| TranscriptError { line: index + 1, text: line.to_owned() })
         });
-        Ok(Self {
-            entries: entries.collect::<Result<_, _>>()?,
-        })
+        Ok(Self { entries: entries.collect::<Result<_, _>>()? })
     }
 }
 
@@ -88,8 +83,5 @@ fn parse_entry(line: &str) -> Option<Entry> {
     let direction = [Direction::Sent, Direction::Received, Direction::Exit]
         .into_iter()
         .find(|direction| entry["dir"] == direction.name())?;
-    Some(Entry {
-        direction,
-        message: entry.get_mut("message")?.take(),
-    })
+    Some(Entry { direction, message: entry.get_mut("message")?.take() })
 }

@@ -15,9 +15,7 @@ pub struct Workplace {
 impl Workplace {
     /// Makes the directories; they go when the workplace is dropped.
     pub fn new() -> io::Result<Self> {
-        let workplace = Self {
-            root: TempDir::new()?,
-        };
+        let workplace = Self { root: TempDir::new()? };
         fs::create_dir(workplace.codex_home())?;
         fs::create_dir(workplace.project())?;
         Ok(workplace)
@@ -50,10 +48,7 @@ impl Workplace {
 
     /// Where the driver lets the worker's stderr go.
     pub(crate) fn open_stderr(&self) -> io::Result<File> {
-        File::options()
-            .create(true)
-            .append(true)
-            .open(self.stderr_path())
+        File::options().create(true).append(true).open(self.stderr_path())
     }
 
     /// The last lines of the worker's stderr.

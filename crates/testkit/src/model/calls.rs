@@ -14,10 +14,7 @@ impl<'a> Offered<'a> {
     }
 
     fn find(&self, name: &str) -> Option<&'a Value> {
-        self.0
-            .iter()
-            .copied()
-            .find(|tool| tool["name"] == name || tool["type"] == name)
+        self.0.iter().copied().find(|tool| tool["name"] == name || tool["type"] == name)
     }
 }
 
@@ -29,11 +26,7 @@ pub(super) fn calls(marker: &Marker<'_>, offered: &Offered<'_>, number: u64) -> 
         "shell" => vec![shell_call(offered, argument, json!({}), &call_id)],
         "shellesc" => vec![shell_call(offered, argument, escalation(offered), &call_id)],
         "patch" => vec![patch_call(offered, argument, &call_id)],
-        "plan" => vec![function_call(
-            &call_id,
-            "update_plan",
-            &three_steps().to_string(),
-        )],
+        "plan" => vec![function_call(&call_id, "update_plan", &three_steps().to_string())],
         "tools" => {
             let (name, count) = argument.split_once(' ').unwrap_or((argument, "2"));
             let question = |index| json!({"question": format!("q{index}")}).to_string();
@@ -75,11 +68,7 @@ fn three_steps() -> Value {
 
 fn escalation(offered: &Offered<'_>) -> Value {
     let justification = "mock wants to run this";
-    if offered
-        .find("exec_command")
-        .or(offered.find("shell_command"))
-        .is_some()
-    {
+    if offered.find("exec_command").or(offered.find("shell_command")).is_some() {
         json!({"sandbox_permissions": "require_escalated", "justification": justification})
     } else {
         json!({"with_escalated_permissions": true, "justification": justification})
@@ -115,11 +104,6 @@ fn patch_call(offered: &Offered<'_>, argument: &str, call_id: &str) -> Value {
             "name": "apply_patch", "input": patch,
         }),
         Some(_) => function_call(call_id, "apply_patch", &json!({"input": patch}).to_string()),
-        None => shell_call(
-            offered,
-            &format!("apply_patch <<'EOF'\n{patch}EOF\n"),
-            json!({}),
-            call_id,
-        ),
+        None => shell_call(offered, &format!("apply_patch <<'EOF'\n{patch}EOF\n"), json!({}), call_id),
     }
 }

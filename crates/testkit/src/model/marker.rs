@@ -21,14 +21,9 @@ impl<'a> Marker<'a> {
     }
 
     fn parse(inside: &'a str) -> Option<Self> {
-        let end = inside
-            .find(|c: char| !c.is_ascii_alphanumeric())
-            .unwrap_or(inside.len());
+        let end = inside.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(inside.len());
         let (name, argument) = inside.split_at(end);
-        (!name.is_empty()).then(|| Self {
-            name,
-            argument: argument.trim(),
-        })
+        (!name.is_empty()).then(|| Self { name, argument: argument.trim() })
     }
 }
 
@@ -50,10 +45,7 @@ mod tests {
 
     #[test]
     fn last_marker_counts() {
-        assert_eq!(
-            last("say [[text]] or [[deltas 3]] please"),
-            Some(("deltas", "3"))
-        );
+        assert_eq!(last("say [[text]] or [[deltas 3]] please"), Some(("deltas", "3")));
     }
 
     #[test]

@@ -49,22 +49,14 @@ impl Prompt {
     /// The last user message, and whether a tool's output follows it. What codex adds as user messages of its own
     /// (`<environment_context>` and the like) does not count.
     pub(super) fn of(body: &Value) -> Self {
-        let input = body["input"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+        let input = body["input"].as_array().map(Vec::as_slice).unwrap_or_default();
         let said = input.iter().enumerate().rev().find_map(|(at, item)| {
             let text = user_text(item)?;
             (!text.starts_with('<')).then_some((at, text))
         });
         let (after, text) = said.map_or((0, String::new()), |(at, text)| (at + 1, text));
-        let tool_has_answered = input[after..]
-            .iter()
-            .any(|item| kind(item).ends_with("_call_output"));
-        Self {
-            text,
-            tool_has_answered,
-        }
+        let tool_has_answered = input[after..].iter().any(|item| kind(item).ends_with("_call_output"));
+        Self { text, tool_has_answered }
     }
 }
 
@@ -77,20 +69,14 @@ fn user_text(item: &Value) -> Option<String> {
         return None;
     }
     Some(match &item["content"] {
-        Value::Array(parts) => parts
-            .iter()
-            .filter_map(|part| part["text"].as_str())
-            .collect(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         content => content.as_str().unwrap_or_default().to_owned(),
     })
 }
 
 /// The answer to the request `body`, the `number`th of this provider; its prompt was `asked_before` so often.
 pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64) -> Answer {
-    let marker = Marker::last(&prompt.text).unwrap_or(Marker {
-        name: "text",
-        argument: "",
-    });
+    let marker = Marker::last(&prompt.text).unwrap_or(Marker { name: "text", argument: "" });
     let argument = marker.argument;
     let mut response = Response::begin(number);
     if prompt.tool_has_answered {
@@ -103,28 +89,17 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
         "deltas" => {
             let count = first_number(argument, 100);
             response.message(&numbered("t", count));
-            return response.complete(&Usage {
-                output: count,
-                ..Usage::TEXT
-            });
+            return response.complete(&Usage { output: count, ..Usage::TEXT });
         }
         "slow" => {
-            let pause = Duration::from_millis(
-                argument
-                    .split_whitespace()
-                    .nth(1)
-                    .map_or(200, |ms| first_number(ms, 200)),
-            );
+            let pause =
+                Duration::from_millis(argument.split_whitespace().nth(1).map_or(200, |ms| first_number(ms, 200)));
             response.paced_message(&numbered("s", first_number(argument, 20)), pause);
         }
         "reason" => {
             response.reasoning();
             response.message(&["Reasoned ", "answer."]);
-            return response.complete(&Usage {
-                output: 30,
-                reasoning: 20,
-                ..Usage::TEXT
-            });
+            return response.complete(&Usage { output: 30, reasoning: 20, ..Usage::TEXT });
         }
         "shell" | "shellesc" | "patch" | "plan" | "tool" | "tools" => {
             response.tool_calls(&calls(&marker, &Offered::by(body), number));
@@ -132,10 +107,7 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
         }
         "json" => response.message(&[argument]),
         "ctx" => {
-            return response.fail(
-                "context_length_exceeded",
-                "Your input exceeds the context window of this model.",
-            );
+            return response.fail("context_length_exceeded", "Your input exceeds the context window of this model.");
         }
         "quota" => return response.fail("insufficient_quota", "You exceeded your current quota."),
         "drop" => return response.cut(),
@@ -146,11 +118,7 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
 }
 
 pub(super) fn first_number(argument: &str, default: u64) -> u64 {
-    argument
-        .split_whitespace()
-        .next()
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(default)
+    argument.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(default)
 }
 
 fn status(argument: &str) -> u16 {
@@ -158,9 +126,7 @@ fn status(argument: &str) -> u16 {
 }
 
 fn numbered(letter: &str, count: u64) -> Vec<String> {
-    (0..count)
-        .map(|index| format!("{letter}{index} "))
-        .collect()
+    (0..count).map(|index| format!("{letter}{index} ")).collect()
 }
 
 fn refusal(status: u16) -> Answer {
@@ -180,10 +146,7 @@ fn refusal(status: u16) -> Answer {
         }),
         other => json!({"message": format!("mock error {other}"), "type": "server_error"}),
     };
-    Answer::Refusal {
-        status,
-        body: json!({"error": error}),
-    }
+    Answer::Refusal { status, body: json!({"error": error}) }
 }
 
 #[cfg(test)]
@@ -257,11 +220,7 @@ mod tests {
                 "#]],
             ),
         ] {
-            check(
-                &say("[[shellesc ls]]"),
-                &json!([{"type": "function", "name": tool}]),
-                &expected,
-            );
+            check(&say("[[shellesc ls]]"), &json!([{"type": "function", "name": tool}]), &expected);
         }
         check(
             &say("[[shell ls]]"),
@@ -312,10 +271,7 @@ mod tests {
     #[test]
     fn a_tool_output_after_the_prompt_ends_the_turn() {
         let mut input = say("[[shell ls]]");
-        input
-            .as_array_mut()
-            .unwrap()
-            .push(json!({"type": "function_call_output", "call_id": "c", "output": "x"}));
+        input.as_array_mut().unwrap().push(json!({"type": "function_call_output", "call_id": "c", "output": "x"}));
         check(
             &input,
             &json!([]),

@@ -14,16 +14,8 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    pub(super) const TEXT: Self = Self {
-        input: 100,
-        output: 10,
-        reasoning: 0,
-    };
-    pub(super) const TOOL: Self = Self {
-        input: 200,
-        output: 20,
-        reasoning: 0,
-    };
+    pub(super) const TEXT: Self = Self { input: 100, output: 10, reasoning: 0 };
+    pub(super) const TOOL: Self = Self { input: 200, output: 20, reasoning: 0 };
 
     fn to_json(&self) -> Value {
         json!({
@@ -44,10 +36,7 @@ pub(super) struct Response {
 
 impl Response {
     pub(super) fn begin(number: u64) -> Self {
-        let mut response = Self {
-            id: format!("resp_{number}"),
-            steps: Vec::new(),
-        };
+        let mut response = Self { id: format!("resp_{number}"), steps: Vec::new() };
         let created = json!({"id": response.id, "status": "in_progress"});
         response.event("response.created", json!({"response": created}));
         response
@@ -59,17 +48,11 @@ impl Response {
     }
 
     fn added(&mut self, index: usize, item: &Value) {
-        self.event(
-            "response.output_item.added",
-            json!({"output_index": index, "item": item}),
-        );
+        self.event("response.output_item.added", json!({"output_index": index, "item": item}));
     }
 
     fn done(&mut self, index: usize, item: &Value) {
-        self.event(
-            "response.output_item.done",
-            json!({"output_index": index, "item": item}),
-        );
+        self.event("response.output_item.done", json!({"output_index": index, "item": item}));
     }
 
     pub(super) fn message(&mut self, deltas: &[impl AsRef<str>]) {
@@ -88,7 +71,10 @@ impl Response {
         }
         let content = json!([{"type": "output_text", "text": text, "annotations": []}]);
         let id = self.message_id();
-        self.done(0, &json!({"type": "message", "role": "assistant", "id": id, "status": "completed", "content": content}));
+        self.done(
+            0,
+            &json!({"type": "message", "role": "assistant", "id": id, "status": "completed", "content": content}),
+        );
     }
 
     fn message_id(&self) -> String {
@@ -97,7 +83,10 @@ impl Response {
 
     fn open_message(&mut self) {
         let id = self.message_id();
-        self.added(0, &json!({"type": "message", "role": "assistant", "id": id, "status": "in_progress", "content": []}));
+        self.added(
+            0,
+            &json!({"type": "message", "role": "assistant", "id": id, "status": "in_progress", "content": []}),
+        );
     }
 
     fn message_delta(&mut self, delta: &str) {
@@ -109,14 +98,10 @@ impl Response {
     pub(super) fn reasoning(&mut self) {
         let id = format!("rs_{}", self.id);
         self.added(0, &json!({"type": "reasoning", "id": id, "summary": []}));
-        let summary = [
-            &["**Thinking", " hard** ", "about it."][..],
-            &["Second part."],
-        ];
+        let summary = [&["**Thinking", " hard** ", "about it."][..], &["Second part."]];
         for (index, deltas) in summary.iter().enumerate() {
             let part = json!({"type": "summary_text", "text": ""});
-            let place =
-                json!({"item_id": id, "output_index": 0, "summary_index": index, "part": part});
+            let place = json!({"item_id": id, "output_index": 0, "summary_index": index, "part": part});
             self.event("response.reasoning_summary_part.added", place);
             for delta in *deltas {
                 let place = json!({"item_id": id, "output_index": 0, "summary_index": index, "delta": delta});
@@ -124,18 +109,18 @@ impl Response {
             }
         }
         for delta in ["raw ", "chain"] {
-            let place =
-                json!({"item_id": id, "output_index": 0, "content_index": 0, "delta": delta});
+            let place = json!({"item_id": id, "output_index": 0, "content_index": 0, "delta": delta});
             self.event("response.reasoning_text.delta", place);
         }
-        let summary: Vec<_> = summary
-            .iter()
-            .map(|deltas| json!({"type": "summary_text", "text": deltas.concat()}))
-            .collect();
+        let summary: Vec<_> =
+            summary.iter().map(|deltas| json!({"type": "summary_text", "text": deltas.concat()})).collect();
         let content = json!([{"type": "reasoning_text", "text": "raw chain"}]);
-        self.done(0, &json!({
-            "type": "reasoning", "id": id, "summary": summary, "content": content, "encrypted_content": "ENC",
-        }));
+        self.done(
+            0,
+            &json!({
+                "type": "reasoning", "id": id, "summary": summary, "content": content, "encrypted_content": "ENC",
+            }),
+        );
     }
 
     pub(super) fn tool_calls(&mut self, calls: &[Value]) {
@@ -152,8 +137,7 @@ impl Response {
     }
 
     pub(super) fn fail(mut self, code: &str, message: &str) -> Answer {
-        let failed =
-            json!({"id": self.id, "status": "failed", "error": {"code": code, "message": message}});
+        let failed = json!({"id": self.id, "status": "failed", "error": {"code": code, "message": message}});
         self.event("response.failed", json!({"response": failed}));
         Answer::Stream(self.steps)
     }

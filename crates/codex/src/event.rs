@@ -1,0 +1,275 @@
+//! What a turn reports, in our own closed vocabulary. `docs/events.md` fixes its JSON form.
+
+use serde::{Deserialize, Serialize};
+use wire::Json;
+
+use crate::requests::RequestKind;
+
+/// One thing that happened in a turn.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum TurnEvent {
+    /// The turn runs.
+    TurnStarted {
+        /// Its thread.
+        thread: Box<str>,
+        /// Its id.
+        turn: Box<str>,
+    },
+    /// More of the agent's answer.
+    Text {
+        /// The message it belongs to.
+        item: Box<str>,
+        /// What to append.
+        text: Box<str>,
+    },
+    /// More of the model's raw reasoning.
+    Reasoning {
+        /// The reasoning item.
+        item: Box<str>,
+        /// Which part of it.
+        index: u32,
+        /// What to append.
+        text: Box<str>,
+    },
+    /// More of the reasoning's summary.
+    ReasoningSummary {
+        /// The reasoning item.
+        item: Box<str>,
+        /// Which part of it.
+        index: u32,
+        /// What to append.
+        text: Box<str>,
+    },
+    /// Another part of the summary begins.
+    ReasoningPart {
+        /// The reasoning item.
+        item: Box<str>,
+        /// Which part.
+        index: u32,
+    },
+    /// The agent's plan, whole each time.
+    Plan {
+        /// Why it changed.
+        explanation: Option<Box<str>>,
+        /// Its steps.
+        steps: Vec<PlanStep>,
+    },
+    /// All file changes of the turn so far, as one unified diff.
+    Diff {
+        /// The diff.
+        diff: Box<str>,
+    },
+    /// A piece of work begins.
+    ItemStarted {
+        /// The item.
+        item: Item,
+    },
+    /// A piece of work is over.
+    ItemCompleted {
+        /// The item.
+        item: Item,
+    },
+    /// More output of a command.
+    CommandOutput {
+        /// The command's item.
+        item: Box<str>,
+        /// What to append.
+        text: Box<str>,
+    },
+    /// The agent typed into a running command.
+    TerminalInteraction {
+        /// The command's item.
+        item: Box<str>,
+        /// The process within the worker.
+        process: Box<str>,
+        /// What was typed.
+        input: Box<str>,
+    },
+    /// More output of a file change.
+    FileChangeOutput {
+        /// The change's item.
+        item: Box<str>,
+        /// What to append.
+        text: Box<str>,
+    },
+    /// A tool server reports progress.
+    ToolProgress {
+        /// The tool call's item.
+        item: Box<str>,
+        /// What it says.
+        message: Box<str>,
+    },
+    /// The thread's history was made shorter.
+    Compacted,
+    /// What the turn has used.
+    TokenUsage {
+        /// By the last answer of the model.
+        last: Usage,
+        /// By the whole thread.
+        total: Usage,
+        /// How much fits.
+        context_window: Option<u64>,
+    },
+    /// Something is not as it should be; the turn goes on.
+    Warning {
+        /// What.
+        message: Box<str>,
+    },
+    /// Something failed.
+    Error {
+        /// What.
+        error: TurnError,
+        /// Whether the worker tries again by itself.
+        will_retry: bool,
+    },
+    /// The worker waits for a decision.
+    ApprovalWanted {
+        /// The request, as the worker numbers it.
+        request: Box<str>,
+        /// What is to be decided.
+        kind: RequestKind,
+        /// The item that waits, if it is one.
+        item: Option<Box<str>>,
+        /// The request as it came.
+        params: Json,
+    },
+    /// The worker waits for the result of one of the caller's tools.
+    ToolWanted {
+        /// The request, as the worker numbers it.
+        request: Box<str>,
+        /// The model's id for the call.
+        call: Box<str>,
+        /// The tool's namespace.
+        namespace: Option<Box<str>>,
+        /// The tool.
+        tool: Box<str>,
+        /// Its arguments.
+        arguments: Json,
+    },
+    /// The worker waits no more for that request.
+    ApprovalResolved {
+        /// The request, as the worker numbers it.
+        request: Box<str>,
+    },
+    /// The turn is over. This comes once, and nothing comes after it.
+    TurnEnded {
+        /// How.
+        status: TurnStatus,
+        /// Why, if it failed.
+        error: Option<TurnError>,
+    },
+    /// Something of this turn that has no event of its own, as it came.
+    Raw {
+        /// The worker's method.
+        method: Box<str>,
+        /// Its parameters.
+        params: Json,
+    },
+}
+
+/// An event and the turn that it belongs to.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The thread.
+    pub thread: Box<str>,
+    /// The turn; some warnings name only the thread.
+    pub turn: Option<Box<str>>,
+    /// What happened.
+    pub event: TurnEvent,
+}
+
+impl TurnEvent {
+    /// The end of a turn whose worker is gone.
+    #[must_use]
+    pub fn lost(reason: &str) -> Self {
+        Self::TurnEnded {
+            status: TurnStatus::Lost,
+            error: Some(TurnError { message: reason.into(), kind: None, http_status: None, details: None }),
+        }
+    }
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct PlanStep {
+    /// What is to be done.
+    pub step: Box<str>,
+    /// `pending`, `in_progress`, `completed`, or a word that is newer than we are.
+    #[serde(deserialize_with = "snake_case")]
+    pub status: Box<str>,
+}
+
+/// One piece of work of a turn: a message, a command, a file change, a tool call, …
+#[derive(Clone, Debug, Serialize)]
+pub struct Item {
+    /// Its id.
+    pub id: Box<str>,
+    /// What it is, as the worker names it in snake case: `agent_message`, `command_execution`, …
+    pub kind: Box<str>,
+    /// How it stands, for the kinds that say: `in_progress`, `completed`, `failed`, `declined`, …
+    pub status: Option<Box<str>>,
+    /// All of it, as it came.
+    pub raw: Json,
+}
+
+/// Tokens.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all(deserialize = "camelCase"), default)]
+pub struct Usage {
+    /// All of them.
+    pub total_tokens: u64,
+    /// Read by the model.
+    pub input_tokens: u64,
+    /// Of these, from the cache.
+    pub cached_input_tokens: u64,
+    /// Of these, written into the cache.
+    pub cache_write_input_tokens: u64,
+    /// Written by the model.
+    pub output_tokens: u64,
+    /// Of these, reasoning.
+    pub reasoning_output_tokens: u64,
+}
+
+/// Why something failed.
+#[derive(Clone, Debug, Serialize)]
+pub struct TurnError {
+    /// The worker's words.
+    pub message: Box<str>,
+    /// The worker's class of error in snake case: `context_window_exceeded`, `usage_limit_exceeded`, …
+    pub kind: Option<Box<str>>,
+    /// The status of the model provider, where one was given.
+    pub http_status: Option<u16>,
+    /// More words.
+    pub details: Option<Box<str>>,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnStatus {
+    /// It came to its end.
+    Completed,
+    /// It was stopped.
+    Interrupted,
+    /// It could not go on.
+    Failed,
+    /// The worker or the link to it ended first.
+    Lost,
+}
+
+/// camelCase, as upstream writes names, to snake_case, as we do.
+pub(crate) fn to_snake_case(name: &str) -> Box<str> {
+    let mut snake = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake.into()
+}
+
+fn snake_case<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Box<str>, D::Error> {
+    Box::<str>::deserialize(deserializer).map(|name| to_snake_case(&name))
+}

@@ -1,0 +1,164 @@
+//! The v2 dialect: a worker's notification or request to the event of a turn.
+//!
+//! What is not understood, because the method is newer than we are or its shape has changed, becomes
+//! [`TurnEvent::Raw`]: a stream never fails for a surprise. A field that no event needs cannot harm one, whatever it
+//! holds; and a turn that is said to be over is over, however little else is said.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use wire::Json;
+
+use crate::event::{Item, Placed, TurnError, TurnEvent, TurnStatus, Usage, to_snake_case};
+use crate::requests::RequestKind;
+
+/// The event of a notification; `None` if it belongs to no thread, or says nothing about a turn.
+#[must_use]
+pub fn notification(method: &str, params: &Json) -> Option<Placed> {
+    let fields: Fields<'_> = params.parse().ok()?;
+    let thread = fields.text("threadId")?;
+    let turn = fields.text("turnId").or_else(|| fields.turn()?.text("id"));
+    let event = turn_event(method, &fields).or_else(|| item_event(method, &fields));
+    let event = match event {
+        Some(event) => event,
+        None if turn.is_some() => TurnEvent::Raw { method: method.into(), params: params.clone() },
+        None => return None,
+    };
+    Some(Placed { thread, turn, event })
+}
+
+/// The event of a request that belongs to a turn.
+#[must_use]
+pub fn request(id: &str, method: &str, params: &Json) -> Option<Placed> {
+    let fields: Fields<'_> = params.parse().ok()?;
+    let (thread, turn) = (fields.text("threadId")?, fields.text("turnId"));
+    let request = Box::from(id);
+    let event = match RequestKind::of(method) {
+        RequestKind::ToolCall => TurnEvent::ToolWanted {
+            request,
+            call: fields.text("callId")?,
+            namespace: fields.text("namespace"),
+            tool: fields.text("tool")?,
+            arguments: fields.json("arguments")?,
+        },
+        kind => TurnEvent::ApprovalWanted { request, kind, item: fields.text("itemId"), params: params.clone() },
+    };
+    Some(Placed { thread, turn, event })
+}
+
+/// What is told of a turn as a whole.
+fn turn_event(method: &str, fields: &Fields<'_>) -> Option<TurnEvent> {
+    let event = match method {
+        "turn/started" => TurnEvent::TurnStarted { thread: fields.text("threadId")?, turn: fields.turn()?.text("id")? },
+        "turn/completed" => ended(&fields.turn()?),
+        "turn/plan/updated" => TurnEvent::Plan { explanation: fields.text("explanation"), steps: fields.get("plan")? },
+        "turn/diff/updated" => TurnEvent::Diff { diff: fields.text("diff")? },
+        "thread/compacted" => TurnEvent::Compacted,
+        "thread/tokenUsage/updated" => {
+            let usage: Fields<'_> = fields.get("tokenUsage")?;
+            TurnEvent::TokenUsage {
+                last: usage.get::<Usage>("last")?,
+                total: usage.get("total")?,
+                context_window: usage.get("modelContextWindow"),
+            }
+        }
+        "warning" => TurnEvent::Warning { message: fields.text("message")? },
+        "error" => TurnEvent::Error { error: error(&fields.get("error")?), will_retry: fields.get("willRetry")? },
+        "serverRequest/resolved" => TurnEvent::ApprovalResolved { request: fields.json("requestId")?.get().into() },
+        _ => return None,
+    };
+    Some(event)
+}
+
+/// What is told of one item.
+fn item_event(method: &str, fields: &Fields<'_>) -> Option<TurnEvent> {
+    let item = || fields.text("itemId");
+    let text = || fields.text("delta");
+    let event = match method {
+        "item/started" => TurnEvent::ItemStarted { item: whole_item(fields)? },
+        "item/completed" => TurnEvent::ItemCompleted { item: whole_item(fields)? },
+        "item/agentMessage/delta" => TurnEvent::Text { item: item()?, text: text()? },
+        "item/reasoning/textDelta" => {
+            TurnEvent::Reasoning { item: item()?, index: fields.get("contentIndex")?, text: text()? }
+        }
+        "item/reasoning/summaryTextDelta" => {
+            TurnEvent::ReasoningSummary { item: item()?, index: fields.get("summaryIndex")?, text: text()? }
+        }
+        "item/reasoning/summaryPartAdded" => {
+            TurnEvent::ReasoningPart { item: item()?, index: fields.get("summaryIndex")? }
+        }
+        "item/commandExecution/outputDelta" => TurnEvent::CommandOutput { item: item()?, text: text()? },
+        "item/commandExecution/terminalInteraction" => TurnEvent::TerminalInteraction {
+            item: item()?,
+            process: fields.text("processId")?,
+            input: fields.text("stdin")?,
+        },
+        "item/fileChange/outputDelta" => TurnEvent::FileChangeOutput { item: item()?, text: text()? },
+        "item/mcpToolCall/progress" => TurnEvent::ToolProgress { item: item()?, message: fields.text("message")? },
+        _ => return None,
+    };
+    Some(event)
+}
+
+fn ended(turn: &Fields<'_>) -> TurnEvent {
+    let status = match turn.text("status").as_deref() {
+        Some("completed") => TurnStatus::Completed,
+        Some("interrupted") => TurnStatus::Interrupted,
+        // `failed`, and any way to end that is newer than we are.
+        _ => TurnStatus::Failed,
+    };
+    let error = turn.get::<Value>("error").filter(|error| !error.is_null());
+    TurnEvent::TurnEnded { status, error: error.as_ref().map(self::error) }
+}
+
+/// The class of an error is a word, or an object whose one key is the word and whose value may hold a status.
+fn error(error: &Value) -> TurnError {
+    let class = &error["codexErrorInfo"];
+    let (kind, detail) = match class {
+        Value::String(kind) => (Some(kind), None),
+        Value::Object(object) => object.iter().next().unzip(),
+        _ => (None, None),
+    };
+    let status = detail.and_then(|detail| detail["httpStatusCode"].as_u64());
+    TurnError {
+        message: error["message"].as_str().map_or_else(|| error.to_string().into(), Box::from),
+        kind: kind.map(|kind| to_snake_case(kind)),
+        http_status: status.and_then(|status| status.try_into().ok()),
+        details: error["additionalDetails"].as_str().map(Box::from),
+    }
+}
+
+fn whole_item(fields: &Fields<'_>) -> Option<Item> {
+    let item: Fields<'_> = fields.get("item")?;
+    Some(Item {
+        id: item.text("id")?,
+        kind: to_snake_case(&item.text("type")?),
+        status: item.text("status").as_deref().map(to_snake_case),
+        raw: fields.json("item")?,
+    })
+}
+
+/// An object whose fields are typed one by one: a field that nobody asks for cannot be wrong.
+#[derive(Deserialize)]
+struct Fields<'a>(#[serde(borrow)] BTreeMap<Cow<'a, str>, &'a RawValue>);
+
+impl<'a> Fields<'a> {
+    fn get<T: Deserialize<'a>>(&self, name: &str) -> Option<T> {
+        serde_json::from_str(self.0.get(name)?.get()).ok()
+    }
+
+    fn text(&self, name: &str) -> Option<Box<str>> {
+        self.get(name)
+    }
+
+    fn json(&self, name: &str) -> Option<Json> {
+        Json::new(self.0.get(name)?.get()).ok()
+    }
+
+    fn turn(&self) -> Option<Self> {
+        self.get("turn")
+    }
+}

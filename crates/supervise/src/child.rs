@@ -1,0 +1,77 @@
+//! A started process: its stdin, its stdout and the process itself, three parts that can be waited for at once, and
+//! the stop that brings it to an end.
+
+use std::convert::Infallible;
+use std::future::pending;
+
+use tokio::io::{copy, sink};
+use tokio::process::ChildStdout;
+use tokio::time::{Instant, timeout_at};
+
+use crate::exit::{Ending, Exit};
+use crate::ladder::{Climb, Ladder, Rung, Step};
+use crate::limits::Limits;
+use crate::process::Process;
+use crate::stdin::Stdin;
+
+/// A started process with its pipes. Dropped without [`stop`](Self::stop), it is killed with its whole group.
+pub struct Child {
+    /// Where lines to the process go.
+    pub stdin: Stdin,
+    /// What the process says; whoever owns the child must read it, or the process blocks.
+    pub stdout: ChildStdout,
+    /// The process itself.
+    pub process: Process,
+}
+
+impl Child {
+    pub(crate) fn new(name: &str, mut leader: tokio::process::Child, limits: Limits) -> Self {
+        let stdin = leader.stdin.take().expect("the launch pipes stdin");
+        let stdout = leader.stdout.take().expect("the launch pipes stdout");
+        Self {
+            stdin: Stdin::new(stdin, limits),
+            stdout,
+            process: Process::new(name, leader, limits),
+        }
+    }
+
+    /// Climbs the ladder until the process has ended, and says which rung ended it.
+    ///
+    /// What it still writes to stdout is thrown away. When this returns, whatever was left of its group has been killed;
+    /// if the future is dropped, everything is killed at once.
+    pub async fn stop(self, ladder: Ladder) -> Exit {
+        let Self {
+            stdin,
+            mut stdout,
+            mut process,
+        } = self;
+        // A process that is blocked on a full stdout would never notice that it should end.
+        let discard = async {
+            copy(&mut stdout, &mut sink()).await.ok();
+            pending::<Infallible>().await
+        };
+        tokio::select! {
+            exit = climb(&mut process, &stdin, ladder) => exit,
+            never = discard => match never {},
+        }
+    }
+}
+
+async fn climb(process: &mut Process, stdin: &Stdin, ladder: Ladder) -> Exit {
+    let mut climb = Climb::new(ladder);
+    while !process.has_exited() {
+        match climb.next(Instant::now().into_std()) {
+            Step::Take(Rung::CloseStdin) => stdin.close(),
+            Step::Take(Rung::Terminate | Rung::TerminateAgain) => process.terminate(),
+            Step::Take(Rung::Kill) => process.kill(),
+            Step::WaitUntil(until) => {
+                timeout_at(until.into(), process.exited()).await.ok();
+            }
+            Step::GiveUp => return process.exit(Ending::StillRunning),
+        }
+    }
+    Exit {
+        rung: climb.rung(),
+        ..process.wait().await
+    }
+}

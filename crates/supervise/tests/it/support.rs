@@ -1,0 +1,120 @@
+//! What every test here needs: a runtime with a deadline, shell scripts as children, and a look at who still lives.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use supervise::{Child, Ladder, Launch, Limits, Owner};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::ChildStdout;
+use tokio::runtime::Runtime;
+use tokio::time::{sleep, timeout};
+
+/// How long a test may take at scale 1; only a failure takes so long.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A wait that is not expected to pass.
+pub(crate) const LONG: Duration = Duration::from_secs(50);
+
+/// A wait that is expected to pass.
+pub(crate) const SHORT: Duration = Duration::from_millis(50);
+
+/// Descriptors and children are counted for the whole process, so a test that counts them runs alone.
+static ALONE: RwLock<()> = RwLock::new(());
+
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    let _beside_others = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+    block_on(test);
+}
+
+pub(crate) fn run_alone(test: impl Future<Output = ()>) {
+    let _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
+    block_on(test);
+}
+
+fn block_on(test: impl Future<Output = ()>) {
+    let runtime = Runtime::new().unwrap();
+    let test = async { timeout(DEADLINE * scale(), test).await };
+    runtime.block_on(test).expect("the test took too long");
+}
+
+/// How many times longer than usual the loops should run.
+pub(crate) fn scale() -> u32 {
+    std::env::var("SWITCHBOARD_TEST_SCALE")
+        .map_or(1, |scale| scale.parse().expect("a whole number"))
+}
+
+pub(crate) fn launch(program: &str, args: &[&str]) -> Launch {
+    Launch {
+        program: program.into(),
+        args: args.iter().map(OsString::from).collect(),
+        cwd: "/".into(),
+        env: Vec::new(),
+        owner: Owner::generate(),
+    }
+}
+
+pub(crate) fn spawn(program: &str, args: &[&str]) -> Child {
+    launch(program, args).spawn(Limits::default()).unwrap()
+}
+
+pub(crate) fn sh(script: &str) -> Child {
+    spawn("/bin/sh", &["-c", script])
+}
+
+/// A ladder with these waits, and enough for the last.
+pub(crate) fn ladder(
+    stdin_wait: Duration,
+    terminate_wait: Duration,
+    terminate_again_wait: Duration,
+) -> Ladder {
+    Ladder {
+        stdin_wait,
+        terminate_wait,
+        terminate_again_wait,
+        kill_wait: LONG,
+    }
+}
+
+pub(crate) async fn line(stdout: &mut ChildStdout) -> String {
+    let mut line = String::new();
+    BufReader::with_capacity(1, stdout)
+        .read_line(&mut line)
+        .await
+        .unwrap();
+    line.trim_end().into()
+}
+
+pub(crate) async fn everything(stdout: &mut ChildStdout) -> String {
+    let mut text = String::new();
+    stdout.read_to_string(&mut text).await.unwrap();
+    text
+}
+
+/// Waits until the condition holds.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let wait = async {
+        while !condition() {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), wait)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain until {what}"));
+}
+
+/// Whether the process still runs; a zombie, which only waits for its parent to look, does not.
+pub(crate) fn runs(pid: &str) -> bool {
+    state(Path::new("/proc").join(pid).join("stat").as_path())
+        .is_some_and(|(state, _)| state != "Z")
+}
+
+/// The state and the parent in a `stat` file of a process, if that process is there.
+pub(crate) fn state(stat: &Path) -> Option<(String, String)> {
+    let stat = fs::read_to_string(stat).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    Some((fields.next()?.into(), fields.next()?.into()))
+}

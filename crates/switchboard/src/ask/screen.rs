@@ -1,0 +1,196 @@
+//! What the user of `ask` sees: the answer on stdout, everything else on stderr; or every event as a line of JSON.
+
+use std::io::{self, IsTerminal};
+
+use anyhow::Result;
+use codex::event::{Item, TurnError, TurnEvent, TurnStatus};
+
+use super::printer::{Piece, Printer, Stopped};
+
+/// Where events are shown.
+pub(crate) struct Screen {
+    form: Form,
+    printer: Printer,
+    /// Whether the answer's last line is unfinished.
+    is_mid_line: bool,
+    is_ended: bool,
+}
+
+/// Who reads stdout.
+pub(crate) enum Form {
+    /// A program that wants every event.
+    Json,
+    /// A person: what could move the cursor or hide text is escaped.
+    Terminal,
+    /// A program that wants the answer: text is passed on as it came.
+    Text,
+}
+
+impl Form {
+    pub(crate) fn of_stdout() -> Self {
+        if io::stdout().is_terminal() { Self::Terminal } else { Self::Text }
+    }
+}
+
+impl Screen {
+    pub(crate) fn new(form: Form) -> Self {
+        Self { form, printer: Printer::start(), is_mid_line: false, is_ended: false }
+    }
+
+    /// Whether an event can be shown now. If not, its turn should wait: that is how a slow reader slows the worker.
+    pub(crate) fn has_room(&self) -> bool {
+        self.printer.has_room()
+    }
+
+    /// Waits until an event can be shown.
+    pub(crate) async fn room(&self) {
+        self.printer.room().await;
+    }
+
+    pub(crate) fn show(&mut self, event: &TurnEvent) -> Result<()> {
+        self.is_ended |= matches!(event, TurnEvent::TurnEnded { .. });
+        if let Form::Json = self.form {
+            return self.write_out(serde_json::to_string(event)? + "\n");
+        }
+        match event {
+            TurnEvent::Text { text, .. } => return self.text(text),
+            TurnEvent::ItemStarted { item } => return self.item(item),
+            TurnEvent::Warning { message } => self.note(&format!("warning: {message}")),
+            TurnEvent::Error { error, will_retry } => {
+                let then = if *will_retry { "; the worker tries again" } else { "" };
+                self.note(&format!("error: {}{then}", describe(error)));
+            }
+            TurnEvent::TurnEnded { status, error } => return self.ended(*status, error.as_ref()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A word beside the answer, for the person. If it cannot be written, the answer still can.
+    pub(crate) fn note(&mut self, text: &str) {
+        if let Form::Terminal = self.form {
+            _ = self.finish_line();
+        }
+        // Lines after the first are set off, so that no text of a worker can pass for a note of ours.
+        let note = escaped(text).replace('\n', "\n    ") + "\n";
+        _ = self.printer.print(Piece::Err(note));
+    }
+
+    /// The end of a turn that never began.
+    pub(crate) fn end(&mut self, status: TurnStatus) -> Result<TurnStatus> {
+        self.show(&TurnEvent::TurnEnded { status, error: None })?;
+        Ok(status)
+    }
+
+    /// Why there is no answer, or no more of it.
+    pub(crate) fn fail(&mut self, error: &anyhow::Error) {
+        if error.is::<Stopped>() || self.is_ended {
+            return;
+        }
+        let error = format!("{error:#}");
+        match self.form {
+            // Nothing is left to be done if even this cannot be written.
+            Form::Json => _ = self.show(&TurnEvent::lost(&error)),
+            Form::Terminal | Form::Text => {
+                _ = self.finish_line();
+                self.note(&format!("switchboard: {error}"));
+            }
+        }
+    }
+
+    /// Waits until everything is written.
+    pub(crate) async fn finish(self) -> io::Result<()> {
+        self.printer.finish().await
+    }
+
+    fn text(&mut self, text: &str) -> Result<()> {
+        if let Some(last) = text.chars().last() {
+            self.is_mid_line = last != '\n';
+        }
+        match self.form {
+            Form::Terminal => self.write_out(escaped(text)),
+            Form::Json | Form::Text => self.write_out(text.into()),
+        }
+    }
+
+    fn item(&mut self, item: &Item) -> Result<()> {
+        match &*item.kind {
+            "agent_message" => return self.finish_line(),
+            "user_message" | "reasoning" => {}
+            kind => self.note(&format!("· {}", kind.replace('_', " "))),
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, status: TurnStatus, error: Option<&TurnError>) -> Result<()> {
+        self.finish_line()?;
+        let cause = error.map(describe).unwrap_or_default();
+        match status {
+            TurnStatus::Completed => {}
+            TurnStatus::Interrupted => self.note("interrupted"),
+            TurnStatus::Failed => self.note(&format!("the turn failed: {cause}")),
+            TurnStatus::Lost => self.note(&format!("the turn is lost: {cause}")),
+        }
+        Ok(())
+    }
+
+    fn write_out(&self, text: String) -> Result<()> {
+        Ok(self.printer.print(Piece::Out(text))?)
+    }
+
+    fn finish_line(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.is_mid_line) {
+            self.write_out("\n".into())?;
+        }
+        Ok(())
+    }
+}
+
+fn describe(error: &TurnError) -> String {
+    let kind = error.kind.as_deref().map(|kind| format!(" ({kind})"));
+    format!("{}{}", error.message, kind.unwrap_or_default())
+}
+
+/// The text with everything spelled out that a terminal would act on, or that a reader would not see: control, format,
+/// private and unassigned characters, and line breaks that are none of ours.
+fn escaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut shown = String::new();
+    for letter in text.chars() {
+        // A letter before it, because a combining mark is spelled out only where it has nothing to combine with.
+        shown.clear();
+        shown.extend(['x', letter]);
+        match letter {
+            '\n' | '\t' | '"' | '\'' | '\\' | '\u{a0}' | '\u{202f}' | '\u{3000}' => plain.push(letter),
+            _ => plain.extend(shown.escape_debug().skip(1)),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn what_a_terminal_would_act_on_is_spelled_out() {
+        for plain in ["a\tb\nc", "\"'\\", "é 漢 🙂", "e\u{301}", "12\u{a0}%"] {
+            assert_eq!(escaped(plain), plain);
+        }
+        assert_eq!(escaped("\u{1b}[2J\r\u{7}"), "\\u{1b}[2J\\r\\u{7}");
+        for hidden in [
+            '\u{61c}',
+            '\u{180e}',
+            '\u{200b}',
+            '\u{202e}',
+            '\u{2028}',
+            '\u{9b}',
+            '\u{fff9}',
+            '\u{e0041}',
+            '\u{e000}',
+            '\u{378}',
+        ] {
+            assert_eq!(escaped(&hidden.to_string()), hidden.escape_unicode().to_string());
+        }
+    }
+}

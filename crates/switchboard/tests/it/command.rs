@@ -1,0 +1,193 @@
+//! A run of the binary: its own state directory, a deadline, and a look at what it left behind.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Far beyond what any run takes, so that only a hang meets it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Where one or more runs keep their state.
+pub(crate) struct State {
+    directory: TempDir,
+}
+
+/// A run that has begun.
+pub(crate) struct Run {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    /// What has been read of stdout.
+    seen: Vec<u8>,
+    /// Directories of which one is named in the environment of every process of this run.
+    homes: Vec<OsString>,
+    /// Ends a run that hangs, so that its test fails instead of hanging too.
+    _watchdog: Watchdog,
+}
+
+/// What came of a run.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl State {
+    pub(crate) fn new() -> Self {
+        Self { directory: TempDir::new().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Run {
+        self.ask_with(arguments, &[])
+    }
+
+    pub(crate) fn ask_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let homes = variables.iter().filter(|(name, _)| *name == "CODEX_HOME").map(|(_, home)| home.into());
+        Run {
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            seen: Vec::new(),
+            homes: homes.chain([self.path().into()]).collect(),
+            _watchdog: Watchdog::new(Pid::from_child(&child)),
+            child,
+        }
+    }
+
+    /// Runs to the end with stdout going into a file.
+    pub(crate) fn ask_into(&self, stdout: fs::File, arguments: &[&str]) -> Ended {
+        let output = self.command(arguments).stdout(stdout).stderr(Stdio::piped()).output().unwrap();
+        Ended { status: output.status, stdout: String::new(), stderr: String::from_utf8(output.stderr).unwrap() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
+        let mut command = Command::new(env!("CARGO_BIN_EXE_switchboard"));
+        command.arg("ask").args(arguments).env("SWITCHBOARD_STATE_DIR", self.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// A worker of its own kind: the shell runs `prologue` and then becomes a demo worker that plays `script`.
+    pub(crate) fn worker(&self, prologue: &str, script: &str) -> String {
+        let (worker, file) = (self.path().join("worker"), self.path().join("script.toml"));
+        fs::write(&file, script).unwrap();
+        let binary = env!("CARGO_BIN_EXE_switchboard");
+        let home = self.path().join("home");
+        fs::create_dir_all(&home).unwrap();
+        let text = format!(
+            "#!/bin/sh\n{prologue}\nCODEX_HOME='{}' exec '{binary}' demo-worker --script '{}'\n",
+            home.display(),
+            file.display()
+        );
+        fs::write(&worker, text).unwrap();
+        fs::set_permissions(&worker, fs::Permissions::from_mode(0o755)).unwrap();
+        worker.to_str().unwrap().into()
+    }
+}
+
+impl Run {
+    /// Reads stdout until something has been said.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        while !self.seen.ends_with(text.as_bytes()) {
+            let mut byte = [0];
+            let read = self.stdout.read(&mut byte).unwrap();
+            assert_eq!(read, 1, "ended after {}", String::from_utf8_lossy(&self.seen));
+            self.seen.push(byte[0]);
+        }
+    }
+
+    /// Waits for the end while nobody reads.
+    pub(crate) fn wait_for_exit(&mut self) {
+        self.child.wait().unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// The reader of stdout goes away.
+    pub(crate) fn hang_up(mut self) -> ExitStatus {
+        drop(self.stdout);
+        let status = self.child.wait().unwrap();
+        assert_nothing_left(&self.homes);
+        status
+    }
+
+    /// Waits for the end, and makes sure that nothing is left of it.
+    pub(crate) fn end(mut self) -> Ended {
+        let mut stderr = self.child.stderr.take().unwrap();
+        let mut err = String::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| stderr.read_to_string(&mut err).unwrap());
+            self.stdout.read_to_end(&mut self.seen).unwrap();
+        });
+        let status = self.child.wait().unwrap();
+        assert_nothing_left(&self.homes);
+        Ended { status, stdout: String::from_utf8(self.seen).unwrap(), stderr: err }
+    }
+}
+
+impl Ended {
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    pub(crate) fn events(&self) -> Vec<Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The names of the events, and that the last of them is the only end.
+    pub(crate) fn event_names(&self) -> Vec<String> {
+        let names: Vec<String> = self.events().iter().map(|event| event["type"].as_str().unwrap().into()).collect();
+        let ends = names.iter().filter(|name| *name == "turn_ended").count();
+        assert_eq!(ends, 1, "{names:?}");
+        assert_eq!(names.last().unwrap(), "turn_ended");
+        names
+    }
+
+    /// What the last event says.
+    pub(crate) fn end(&self) -> Value {
+        self.event_names();
+        self.events().pop().unwrap()
+    }
+}
+
+/// Every process of a run has one of its homes in its environment.
+fn assert_nothing_left(homes: &[OsString]) {
+    let contains = |text: &[u8], part: &[u8]| text.windows(part.len()).any(|window| window == part);
+    let is_ours = |environ: &[u8]| homes.iter().any(|home| contains(environ, home.as_encoded_bytes()));
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let left: Vec<_> =
+        processes.filter(|process| fs::read(process.join("environ")).is_ok_and(|environ| is_ours(&environ))).collect();
+    assert!(left.is_empty(), "left running: {left:?}");
+}
+
+/// Kills a process when its time is over. Dropped before that, it does nothing.
+struct Watchdog {
+    _release: SyncSender<()>,
+}
+
+impl Watchdog {
+    fn new(pid: Pid) -> Self {
+        let (release, released) = sync_channel(0);
+        std::thread::spawn(move || {
+            if released.recv_timeout(DEADLINE) == Err(RecvTimeoutError::Timeout) {
+                kill_process(pid, Signal::KILL).ok();
+            }
+        });
+        Self { _release: release }
+    }
+}

@@ -1,0 +1,13 @@
+//! The binary as its users run it, with real workers.
+
+#![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
+
+/// How many times as long as usual the loops are to run.
+fn scale() -> u32 {
+    std::env::var("SWITCHBOARD_TEST_SCALE").map_or(1, |scale| scale.parse().unwrap())
+}
+
+mod ask;
+mod command;
+#[cfg(feature = "real-codex")]
+mod real;

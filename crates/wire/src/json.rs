@@ -1,0 +1,62 @@
+//! JSON text that is known to be JSON and that nobody has typed yet.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// One JSON value as it was written: forwarded as it is, typed when somebody asks.
+///
+/// Unlike `serde_json`'s raw value it is made from a checked line without checking it again.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Json(Box<str>);
+
+impl Json {
+    /// Writes a value as JSON.
+    ///
+    /// # Errors
+    /// What `serde_json` cannot write, such as a map whose keys are not strings.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
+        serde_json::to_string(value).map(|text| Self(text.into()))
+    }
+
+    /// Accepts text that is one JSON value.
+    ///
+    /// # Errors
+    /// The text is not JSON.
+    pub fn new(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str::<&RawValue>(text).map(|value| Self(value.get().into()))
+    }
+
+    /// Text that a scanner has passed.
+    pub(crate) fn scanned(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn get(&self) -> &str {
+        &self.0
+    }
+
+    /// Types the value; the type may borrow from it.
+    ///
+    /// # Errors
+    /// The value is not of that type.
+    pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> serde_json::Result<T> {
+        serde_json::from_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}

@@ -1,0 +1,154 @@
+//! The steps of `cargo xtask test`, in order: the quick ones first.
+//! Those before `schema` are hermetic; the others need a real codex and are skipped where it cannot be had.
+
+use std::env;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::verdict::Outcome;
+use crate::codex::{self, Codex};
+use crate::workspace::Workspace;
+use crate::{run, schema, tidy};
+
+/// One step and what its success means.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) promise: &'static str,
+    pub(super) run: fn() -> Result<Outcome>,
+}
+
+pub(super) const STEPS: [Step; 8] = [
+    step("format", "the code is formatted", format),
+    step("clippy", "no lint has anything to say", clippy),
+    step("tidy", "the repository keeps its own rules", tidy),
+    step(
+        "tests",
+        "unit, simulation and real-process tests pass",
+        tests,
+    ),
+    step(
+        "loops",
+        "floods, fault loops and simulations pass, optimised and scaled",
+        loops,
+    ),
+    step("docs", "the documentation has no broken link", docs),
+    step("schema", "schema/ is what the real codex says", schema),
+    step(
+        "real-codex",
+        "the tests against the real codex pass",
+        real_codex,
+    ),
+];
+
+const fn step(name: &'static str, promise: &'static str, run: fn() -> Result<Outcome>) -> Step {
+    Step { name, promise, run }
+}
+
+/// Generous: a hung test must end in a message, a slow machine must not.
+const QUICK_STEP_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+const BUILD_STEP_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+
+/// Tests multiply their loops by this variable; the optimised run multiplies it once more.
+const SCALE: &str = "SWITCHBOARD_TEST_SCALE";
+const LOOPS_SCALE: u32 = 10;
+
+/// The feature that a crate gives to its tests against the real codex.
+const REAL_CODEX: &str = "real-codex";
+
+pub(super) fn names() -> [&'static str; STEPS.len()] {
+    STEPS.each_ref().map(|step| step.name)
+}
+
+fn format() -> Result<Outcome> {
+    finished(&mut run::cargo("fmt --all --check"), QUICK_STEP_TIMEOUT)
+}
+
+/// Without `--workspace`: the default members, since the others' dependencies exist only to be measured.
+fn clippy() -> Result<Outcome> {
+    let mut cargo = run::cargo("clippy --all-targets --all-features -- -D warnings");
+    finished(&mut cargo, BUILD_STEP_TIMEOUT)
+}
+
+fn tidy() -> Result<Outcome> {
+    tidy::run().map(|()| Outcome::Passed)
+}
+
+fn tests() -> Result<Outcome> {
+    finished(&mut run::cargo("test --no-fail-fast"), BUILD_STEP_TIMEOUT)
+}
+
+fn loops() -> Result<Outcome> {
+    let scale = scale_of(env::var(SCALE).ok().as_deref())?;
+    let mut cargo = run::cargo("test --no-fail-fast --tests --profile optimised");
+    cargo.args(["--workspace", "--exclude", "bench", "--exclude", "xtask"]);
+    finished(cargo.env(SCALE, scale.to_string()), BUILD_STEP_TIMEOUT)
+}
+
+fn docs() -> Result<Outcome> {
+    let mut cargo = run::cargo("doc --no-deps");
+    finished(cargo.env("RUSTDOCFLAGS", "-Dwarnings"), BUILD_STEP_TIMEOUT)
+}
+
+fn schema() -> Result<Outcome> {
+    with_codex(|codex| schema::check(codex).map(|()| Outcome::Passed))
+}
+
+fn real_codex() -> Result<Outcome> {
+    let members = Workspace::load()?.packages_with_feature(REAL_CODEX);
+    if members.is_empty() {
+        return Ok(Outcome::Skipped(format!(
+            "no crate has the feature {REAL_CODEX}"
+        )));
+    }
+    with_codex(|codex| {
+        let mut cargo = run::cargo("test --no-fail-fast");
+        cargo.env(codex::PATH_VARIABLE, &codex.binary);
+        for member in &members {
+            cargo.args(["--package", member]);
+            cargo.args(["--features", &format!("{member}/{REAL_CODEX}")]);
+        }
+        finished(&mut cargo, BUILD_STEP_TIMEOUT)
+    })
+}
+
+fn finished(command: &mut Command, limit: Duration) -> Result<Outcome> {
+    run::to_end(command, limit)?;
+    Ok(Outcome::Passed)
+}
+
+/// The real codex is looked for once; where it cannot be had, each step that needs it is skipped for that reason.
+fn with_codex(step: impl FnOnce(&Codex) -> Result<Outcome>) -> Result<Outcome> {
+    static CODEX: OnceLock<Result<Codex>> = OnceLock::new();
+    match CODEX.get_or_init(Codex::committed) {
+        Ok(codex) => step(codex),
+        Err(reason) => Ok(Outcome::Skipped(format!("no real codex: {reason:#}"))),
+    }
+}
+
+fn scale_of(asked: Option<&str>) -> Result<u32> {
+    let asked = asked.unwrap_or("1");
+    let factor: u32 = asked
+        .parse()
+        .with_context(|| format!("{SCALE} is {asked:?}"))?;
+    Ok(factor.max(1).saturating_mul(LOOPS_SCALE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scale_of;
+
+    #[test]
+    fn the_loops_are_scaled_once_more_than_asked() {
+        assert_eq!(scale_of(None).unwrap(), 10);
+        assert_eq!(scale_of(Some("3")).unwrap(), 30);
+        assert_eq!(scale_of(Some("0")).unwrap(), 10);
+        let refusal = format!("{:#}", scale_of(Some("lots")).unwrap_err());
+        assert_eq!(
+            refusal,
+            "SWITCHBOARD_TEST_SCALE is \"lots\": invalid digit found in string"
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! What was made from something else still agrees with it, as far as that shows without a codex binary:
+//! `schema/` is in its canonical form, and its method table is what its bundle implies.
+
+use serde_json::Value;
+
+use super::finding::Finding;
+use super::tree::Tree;
+use crate::schema::{Method, MethodTable, pretty, trimmed};
+
+const VERSION: &str = "schema/VERSION";
+const BUNDLE: &str = "schema/app-server.json";
+const METHODS: &str = "schema/methods.json";
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    [check_version(tree), check_bundle(tree), check_methods(tree)]
+        .into_iter()
+        .filter_map(Result::err)
+        .map(|(path, what)| Finding::new(path, 1, format!("{what}; run `cargo xtask schema`")))
+        .collect()
+}
+
+/// A file and what is wrong with it.
+type Complaint = (&'static str, String);
+
+fn check_version(tree: &Tree) -> Result<(), Complaint> {
+    let version = text_of(tree, VERSION)?;
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let release = version
+        .strip_suffix('\n')
+        .unwrap_or(version)
+        .split('-')
+        .next()
+        .unwrap_or_default();
+    let is_version = release.split('.').count() == 3 && release.split('.').all(is_number);
+    if is_version && version.lines().count() == 1 && version.ends_with('\n') {
+        return Ok(());
+    }
+    Err((
+        VERSION,
+        format!("{version:?} is not one version and a newline"),
+    ))
+}
+
+fn check_bundle(tree: &Tree) -> Result<(), Complaint> {
+    let text = text_of(tree, BUNDLE)?;
+    if pretty(&trimmed(bundle_in(tree)?)) == text {
+        return Ok(());
+    }
+    Err((
+        BUNDLE,
+        "is not in the form that the command writes".to_owned(),
+    ))
+}
+
+fn check_methods(tree: &Tree) -> Result<(), Complaint> {
+    let table = text_of(tree, METHODS)?;
+    let Ok(bundle) = bundle_in(tree) else {
+        return Ok(()); // The bundle's own check has said so.
+    };
+    let implied = MethodTable::of(&bundle).map_err(|error| (BUNDLE, error.to_string()))?;
+    let table: MethodTable =
+        serde_json::from_str(table).map_err(|error| (METHODS, error.to_string()))?;
+    if let Some(difference) = first_difference(&implied, &table) {
+        return Err((METHODS, difference));
+    }
+    match table.unknown_field(&bundle) {
+        None => Ok(()),
+        Some((method, field)) => Err((
+            METHODS,
+            format!("{method} has no field `{field}` in the bundle"),
+        )),
+    }
+}
+
+fn first_difference(implied: &MethodTable, table: &MethodTable) -> Option<String> {
+    implied
+        .groups()
+        .iter()
+        .zip(table.groups())
+        .find_map(|((group, expected), (_, found))| {
+            let rows = 0..expected.len().max(found.len());
+            let (row, expected, found) = rows
+                .map(|row| (row, shown(expected.get(row)), shown(found.get(row))))
+                .find(|(_, expected, found)| expected != found)?;
+            Some(format!(
+                "{group}, entry {}: has {found}, the bundle implies {expected}",
+                row + 1
+            ))
+        })
+}
+
+fn shown(row: Option<&Method>) -> String {
+    let Some(row) = row else {
+        return "nothing".to_owned();
+    };
+    format!(
+        "{} with {}",
+        row.method,
+        row.params.as_deref().unwrap_or("no params")
+    )
+}
+
+fn bundle_in(tree: &Tree) -> Result<Value, Complaint> {
+    serde_json::from_str(text_of(tree, BUNDLE)?)
+        .map_err(|error| (BUNDLE, format!("is not JSON: {error}")))
+}
+
+fn text_of<'a>(tree: &'a Tree, path: &'static str) -> Result<&'a str, Complaint> {
+    tree.file(path)
+        .map(|file| file.text.as_str())
+        .ok_or_else(|| (path, "is missing".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::super::{finding::listed, tree::Tree};
+    use super::{BUNDLE, METHODS, VERSION};
+    use crate::schema::pretty;
+
+    const TABLE: &str = r#"{
+        "clientRequests": [{"method":"go","params":"Go","experimental":false,"experimentalFields":["far"]}],
+        "clientNotifications": [], "serverNotifications": [], "serverRequests": []
+    }"#;
+
+    fn bundle() -> String {
+        let go = json!({ "properties": { "method": { "enum": ["go"] }, "params": { "$ref": "#/definitions/Go" } } });
+        pretty(&json!({ "definitions": {
+            "ClientNotification": { "oneOf": [] },
+            "ClientRequest": { "oneOf": [go] },
+            "Go": { "properties": { "far": { "type": "boolean" } } },
+            "ServerNotification": { "oneOf": [] },
+            "ServerRequest": { "oneOf": [] },
+        } }))
+    }
+
+    fn check(version: &str, bundle: &str, methods: &str, expected: &Expect) {
+        let tree = Tree::of(&[(VERSION, version), (BUNDLE, bundle), (METHODS, methods)]);
+        expected.assert_eq(&listed(&super::check(&tree)));
+    }
+
+    #[test]
+    fn files_that_agree_are_right() {
+        check("1.22.333\n", &bundle(), TABLE, &expect![""]);
+        check("1.2.3-alpha.4\n", &bundle(), TABLE, &expect![""]);
+    }
+
+    #[test]
+    fn a_version_that_is_none_is_found() {
+        check(
+            "1.2.3",
+            &bundle(),
+            TABLE,
+            &expect![[r#"
+            schema/VERSION:1: "1.2.3" is not one version and a newline; run `cargo xtask schema`
+        "#]],
+        );
+        check(
+            "v1.2.3\n",
+            &bundle(),
+            TABLE,
+            &expect![[r#"
+            schema/VERSION:1: "v1.2.3\n" is not one version and a newline; run `cargo xtask schema`
+        "#]],
+        );
+        check(
+            "1.2.3\n1.2.4\n",
+            &bundle(),
+            TABLE,
+            &expect![[r#"
+            schema/VERSION:1: "1.2.3\n1.2.4\n" is not one version and a newline; run `cargo xtask schema`
+        "#]],
+        );
+        check(
+            "1.2\n",
+            &bundle(),
+            TABLE,
+            &expect![[r#"
+            schema/VERSION:1: "1.2\n" is not one version and a newline; run `cargo xtask schema`
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_bundle_changed_by_hand_is_found() {
+        check(
+            "1.2.3\n",
+            &bundle().replace("boolean", "boolean\", \"title\": \"Far"),
+            TABLE,
+            &expect![[r#"
+                schema/app-server.json:1: is not in the form that the command writes; run `cargo xtask schema`
+            "#]],
+        );
+        check(
+            "1.2.3\n",
+            &bundle().replace('\n', "\r\n"),
+            TABLE,
+            &expect![[r#"
+                schema/app-server.json:1: is not in the form that the command writes; run `cargo xtask schema`
+            "#]],
+        );
+        check(
+            "1.2.3\n",
+            "{",
+            TABLE,
+            &expect![[r#"
+                schema/app-server.json:1: is not JSON: EOF while parsing an object at line 1 column 1; run `cargo xtask schema`
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_table_that_the_bundle_does_not_imply_is_found() {
+        check(
+            "1.2.3\n",
+            &bundle(),
+            &TABLE.replace("\"go\"", "\"come\""),
+            &expect![[r#"
+                schema/methods.json:1: clientRequests, entry 1: has come with Go, the bundle implies go with Go; run `cargo xtask schema`
+            "#]],
+        );
+        check(
+            "1.2.3\n",
+            &bundle(),
+            &TABLE.replace("\"Go\"", "null"),
+            &expect![[r#"
+                schema/methods.json:1: clientRequests, entry 1: has go with no params, the bundle implies go with Go; run `cargo xtask schema`
+            "#]],
+        );
+        check(
+            "1.2.3\n",
+            &bundle(),
+            &TABLE.replace("far", "near"),
+            &expect![[r#"
+                schema/methods.json:1: go has no field `near` in the bundle; run `cargo xtask schema`
+            "#]],
+        );
+        let doubled = TABLE.replace(
+            "\"serverRequests\": []",
+            r#""serverRequests": [{"method":"ask","params":null,"experimental":true}]"#,
+        );
+        check(
+            "1.2.3\n",
+            &bundle(),
+            &doubled,
+            &expect![[r#"
+            schema/methods.json:1: serverRequests, entry 1: has ask with no params, the bundle implies nothing; run `cargo xtask schema`
+        "#]],
+        );
+    }
+
+    #[test]
+    fn missing_files_are_found() {
+        expect![[r#"
+            schema/VERSION:1: is missing; run `cargo xtask schema`
+            schema/app-server.json:1: is missing; run `cargo xtask schema`
+            schema/methods.json:1: is missing; run `cargo xtask schema`
+        "#]]
+        .assert_eq(&listed(&super::check(&Tree::of(&[]))));
+    }
+}
