@@ -43,18 +43,12 @@ pub(crate) enum Decision {
 pub(crate) fn of_command(thread: &Thread, shell: &Shell) -> Verdict {
     let words = made_up::first_command(&shell.command);
     let allowed = thread.allowed.commands.contains(&shell.command)
-        || thread
-            .allowed
-            .prefixes
-            .iter()
-            .any(|prefix| words.starts_with(prefix));
+        || thread.allowed.prefixes.iter().any(|prefix| words.starts_with(prefix));
     match &thread.settings.approval_policy {
         _ if allowed => Verdict::Run,
         ApprovalPolicy::Untrusted => Verdict::Ask,
         ApprovalPolicy::Never if shell.escalated => Verdict::Refuse,
-        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_)
-            if shell.escalated && is_sandboxed(thread) =>
-        {
+        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) if shell.escalated && is_sandboxed(thread) => {
             Verdict::Ask
         }
         _ => Verdict::Run,
@@ -76,11 +70,7 @@ pub(crate) fn answered(thread: &mut Thread, request: u64, outcome: &Outcome, sta
     let Some(mut turn) = thread.turn.take() else {
         return;
     };
-    let Some(at) = turn
-        .parked
-        .iter()
-        .position(|parked| parked.request == request)
-    else {
+    let Some(at) = turn.parked.iter().position(|parked| parked.request == request) else {
         thread.turn = Some(turn);
         return;
     };
@@ -105,13 +95,7 @@ pub(crate) fn answered(thread: &mut Thread, request: u64, outcome: &Outcome, sta
     }
 }
 
-fn decided(
-    thread: &mut Thread,
-    turn: &mut Turn,
-    item: Item,
-    decision: &Decision,
-    stage: &mut Stage,
-) {
+fn decided(thread: &mut Thread, turn: &mut Turn, item: Item, decision: &Decision, stage: &mut Stage) {
     let is_command = matches!(item.body, Body::CommandExecution(_));
     remember(thread, &item, decision);
     match decision {
@@ -126,18 +110,8 @@ fn decided(
     match decision {
         // The real worker leaves a cancelled patch without an end.
         Decision::Cancel => {}
-        Decision::Decline => drop(perform::complete(
-            thread,
-            &turn.id,
-            with_status(item, ItemStatus::Declined),
-            stage,
-        )),
-        Decision::Invalid => drop(perform::complete(
-            thread,
-            &turn.id,
-            with_status(item, ItemStatus::Failed),
-            stage,
-        )),
+        Decision::Decline => drop(perform::complete(thread, &turn.id, with_status(item, ItemStatus::Declined), stage)),
+        Decision::Invalid => drop(perform::complete(thread, &turn.id, with_status(item, ItemStatus::Failed), stage)),
         Decision::Accept | Decision::AcceptForSession | Decision::AcceptPrefix(_) if is_command => {
             deeds::allowed_command(thread, turn, item, stage);
         }
@@ -153,10 +127,7 @@ fn remember(thread: &mut Thread, item: &Item, decision: &Decision) {
             thread.allowed.commands.push(command.asked().to_owned());
         }
         (Decision::AcceptForSession, Body::FileChange { changes, .. }) => {
-            thread
-                .allowed
-                .files
-                .extend(changes.iter().map(|change| change.path.clone()));
+            thread.allowed.files.extend(changes.iter().map(|change| change.path.clone()));
         }
         (Decision::AcceptPrefix(prefix), _) => thread.allowed.prefixes.push(prefix.clone()),
         _ => {}
@@ -172,30 +143,18 @@ fn with_status(mut item: Item, wanted: ItemStatus) -> Item {
     item
 }
 
-fn tool_answered(
-    thread: &mut Thread,
-    turn: &str,
-    mut item: Item,
-    outcome: &Outcome,
-    stage: &mut Stage,
-) {
+fn tool_answered(thread: &mut Thread, turn: &str, mut item: Item, outcome: &Outcome, stage: &mut Stage) {
     let Body::DynamicToolCall(call) = &mut item.body else {
         return;
     };
     let (content, success) = match outcome {
         Outcome::Refused => (said("dynamic tool request failed"), false),
         Outcome::Result(result) => match (result.get("contentItems"), result.get("success")) {
-            (Some(Value::Array(content)), Some(Value::Bool(success))) => {
-                (content.clone(), *success)
-            }
+            (Some(Value::Array(content)), Some(Value::Bool(success))) => (content.clone(), *success),
             _ => (said("dynamic tool response was invalid"), false),
         },
     };
-    call.status = if success {
-        ItemStatus::Completed
-    } else {
-        ItemStatus::Failed
-    };
+    call.status = if success { ItemStatus::Completed } else { ItemStatus::Failed };
     call.content_items = Some(content);
     call.success = Some(success);
     call.duration_ms = Some(stage.now.unix_ms.saturating_sub(item.started_at_ms));
@@ -216,9 +175,7 @@ fn is_writable(thread: &Thread, path: &str) -> bool {
         "workspaceWrite" => {
             let roots = thread.settings.sandbox["writableRoots"].as_array();
             let roots = roots.into_iter().flatten().filter_map(Value::as_str);
-            roots
-                .chain([thread.settings.cwd.as_str(), "/tmp"])
-                .any(|root| Path::new(path).starts_with(root))
+            roots.chain([thread.settings.cwd.as_str(), "/tmp"]).any(|root| Path::new(path).starts_with(root))
         }
         _ => true,
     }

@@ -29,11 +29,7 @@ pub(crate) fn slice(thread: &Thread, turn: &mut Turn, source: &mut Source, stage
 }
 
 fn framed(thread: &Thread, turn: &mut Turn, source: &mut Source, stage: &mut Stage) {
-    let Some(Item {
-        body: Body::AgentMessage { id, text, .. },
-        ..
-    }) = &mut turn.open
-    else {
+    let Some(Item { body: Body::AgentMessage { id, text, .. }, .. }) = &mut turn.open else {
         return;
     };
     let frame = v2::DeltaFrame::new(thread.id(), &turn.id, id, stage.now);

@@ -5,9 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::approval::{self, Verdict};
-use crate::items::{
-    Body, ChangeKind, Command, CommandAction, CommandSource, FileChange, Item, ItemStatus, ToolCall,
-};
+use crate::items::{Body, ChangeKind, Command, CommandAction, CommandSource, FileChange, Item, ItemStatus, ToolCall};
 use crate::made_up;
 use crate::perform::complete;
 use crate::play::{Act, Patch, Shell, ToolUse};
@@ -47,9 +45,7 @@ fn proposed(shell: Shell, thread: &Thread, stage: &Stage) -> Item {
         process_id: None,
         source: CommandSource::Agent,
         status: ItemStatus::InProgress,
-        command_actions: [CommandAction::Unknown {
-            command: shell.command,
-        }],
+        command_actions: [CommandAction::Unknown { command: shell.command }],
         aggregated_output: None,
         exit_code: None,
         duration_ms: None,
@@ -93,21 +89,9 @@ pub(crate) fn finish_command(thread: &mut Thread, turn: &str, mut item: Item, st
     let output = made_up::output(command.asked());
     let code = made_up::exit_code(command.asked());
     if let Some(output) = &output {
-        thread.say_in(
-            turn,
-            Happening::Delta {
-                item: &command.id,
-                of: Stream::CommandOutput,
-                text: output,
-            },
-            stage,
-        );
+        thread.say_in(turn, Happening::Delta { item: &command.id, of: Stream::CommandOutput, text: output }, stage);
     }
-    command.status = if code == 0 {
-        ItemStatus::Completed
-    } else {
-        ItemStatus::Failed
-    };
+    command.status = if code == 0 { ItemStatus::Completed } else { ItemStatus::Failed };
     command.aggregated_output = output;
     command.exit_code = Some(code);
     command.duration_ms = Some(stage.now.unix_ms.saturating_sub(item.started_at_ms));
@@ -120,16 +104,8 @@ pub(crate) fn begin_patch(thread: &mut Thread, turn: &mut Turn, patch: Patch, st
     if verdict == Verdict::Refuse {
         return;
     }
-    let change = FileChange {
-        path,
-        kind: ChangeKind::Add,
-        diff: format!("{}\n", patch.text),
-    };
-    let body = Body::FileChange {
-        id: patch.id,
-        changes: vec![change],
-        status: ItemStatus::InProgress,
-    };
+    let change = FileChange { path, kind: ChangeKind::Add, diff: format!("{}\n", patch.text) };
+    let body = Body::FileChange { id: patch.id, changes: vec![change], status: ItemStatus::InProgress };
     let item = Item::started(body, stage.now.unix_ms);
     thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
     if verdict == Verdict::Ask {
@@ -149,38 +125,24 @@ pub(crate) fn allowed_patch(thread: &mut Thread, turn: &mut Turn, item: Item, st
 
 /// Nothing is written.
 fn apply_patch(thread: &mut Thread, turn: &mut Turn, mut item: Item, stage: &mut Stage) {
-    let Body::FileChange {
-        changes, status, ..
-    } = &mut item.body
-    else {
+    let Body::FileChange { changes, status, .. } = &mut item.body else {
         return;
     };
     *status = ItemStatus::Completed;
-    let diff = turn.diff.take().unwrap_or_default()
-        + &made_up::unified_diff(&thread.settings.cwd, &changes[0]);
+    let diff = turn.diff.take().unwrap_or_default() + &made_up::unified_diff(&thread.settings.cwd, &changes[0]);
     complete(thread, &turn.id, item, stage);
     thread.say_in(&turn.id, Happening::Diff(&diff), stage);
     turn.diff = Some(diff);
 }
 
 /// A tool that nobody declared, or arguments that are no JSON, reach only the model.
-pub(crate) fn begin_tool_call(
-    thread: &mut Thread,
-    turn: &mut Turn,
-    call: ToolUse,
-    stage: &mut Stage,
-) {
+pub(crate) fn begin_tool_call(thread: &mut Thread, turn: &mut Turn, call: ToolUse, stage: &mut Stage) {
     let (namespace, tool) = match call.name.split_once('.') {
         Some((namespace, name)) => (Some(namespace.to_owned()), name.to_owned()),
         None => (None, call.name),
     };
-    let is_declared = thread
-        .record
-        .tools
-        .iter()
-        .any(|known| known.namespace == namespace && known.name == tool);
-    let (true, Ok(arguments)) = (is_declared, serde_json::from_str::<Value>(&call.arguments))
-    else {
+    let is_declared = thread.record.tools.iter().any(|known| known.namespace == namespace && known.name == tool);
+    let (true, Ok(arguments)) = (is_declared, serde_json::from_str::<Value>(&call.arguments)) else {
         return;
     };
     let item = Item::started(
@@ -196,13 +158,7 @@ pub(crate) fn begin_tool_call(
         }),
         stage.now.unix_ms,
     );
-    thread.keep(
-        &Record::Item {
-            turn_id: turn.id.clone(),
-            item: item.clone(),
-        },
-        stage,
-    );
+    thread.keep(&Record::Item { turn_id: turn.id.clone(), item: item.clone() }, stage);
     thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
     park(thread, turn, item, None, stage);
 }
@@ -212,9 +168,5 @@ fn park(thread: &Thread, turn: &mut Turn, item: Item, reason: Option<&str>, stag
     let request = stage.next_request(thread.id());
     let line = speech::ask(thread, &turn.id, request, &item, reason, stage);
     stage.outputs.send_all(&thread.subscribers, line.clone());
-    turn.parked.push(Parked {
-        request,
-        line,
-        item,
-    });
+    turn.parked.push(Parked { request, line, item });
 }

@@ -16,18 +16,12 @@ pub(crate) fn commit(thread: &Thread, turn: &mut Turn, fault: Fault, stage: &mut
     match fault {
         Fault::HalfLine { rest } => half_line(thread, turn, rest, stage),
         Fault::Garbage => raw(thread, b"}{ this is not JSON \x07\n", stage),
-        Fault::InvalidUtf8 => raw(
-            thread,
-            b"{\"method\":\"warning\",\"params\":{\"message\":\"\xff\xfe\xc3\x28\"}}\n",
-            stage,
-        ),
+        Fault::InvalidUtf8 => {
+            raw(thread, b"{\"method\":\"warning\",\"params\":{\"message\":\"\xff\xfe\xc3\x28\"}}\n", stage)
+        }
         Fault::LongLine { bytes } => long_line(thread, turn, bytes, stage),
         Fault::DeepJson { depth } => {
-            let line = format!(
-                "{{\"method\":\"warning\",\"params\":{}{}}}\n",
-                "[".repeat(depth),
-                "]".repeat(depth)
-            );
+            let line = format!("{{\"method\":\"warning\",\"params\":{}{}}}\n", "[".repeat(depth), "]".repeat(depth));
             raw(thread, line.as_bytes(), stage);
         }
         Fault::Noise { bytes } => stage.outputs.push(Output::Noise { bytes }),
@@ -49,11 +43,7 @@ fn raw(thread: &Thread, bytes: &[u8], stage: &mut Stage) {
 /// A whole delta, sent in two pieces or only by half.
 fn half_line(thread: &Thread, turn: &mut Turn, rest: Rest, stage: &mut Stage) {
     const DELTA: &str = "in two pieces; ";
-    let Some(Item {
-        body: Body::AgentMessage { id, text, .. },
-        ..
-    }) = &mut turn.open
-    else {
+    let Some(Item { body: Body::AgentMessage { id, text, .. }, .. }) = &mut turn.open else {
         return;
     };
     let (head, tail) = delta_halves(thread, &turn.id, id, stage);
@@ -68,22 +58,13 @@ fn half_line(thread: &Thread, turn: &mut Turn, rest: Rest, stage: &mut Stage) {
 
 /// A delta whose line has so many bytes. Its text is left out of the item, which would have to be held.
 fn long_line(thread: &Thread, turn: &Turn, bytes: u64, stage: &mut Stage) {
-    let Some(Item {
-        body: Body::AgentMessage { id, .. },
-        ..
-    }) = &turn.open
-    else {
+    let Some(Item { body: Body::AgentMessage { id, .. }, .. }) = &turn.open else {
         return;
     };
     let (head, tail) = delta_halves(thread, &turn.id, id, stage);
     let filler_bytes = bytes.saturating_sub(u64::try_from(head.len() + tail.len()).unwrap_or(0));
     for connection in thread.subscribers.clone() {
-        stage.outputs.push(Output::LongLine {
-            connection,
-            head: head.clone(),
-            filler_bytes,
-            tail: tail.clone(),
-        });
+        stage.outputs.push(Output::LongLine { connection, head: head.clone(), filler_bytes, tail: tail.clone() });
     }
 }
 
@@ -122,10 +103,7 @@ pub(crate) fn handshake(stage: &Stage, params: Option<&Value>) -> Handshake {
     if wanted.silent {
         return Handshake::Silent;
     }
-    match ["protocolVersion", "protocol_version", "capabilities"]
-        .iter()
-        .find(|key| says_more(key))
-    {
+    match ["protocolVersion", "protocol_version", "capabilities"].iter().find(|key| says_more(key)) {
         Some(key) if wanted.reject_v2 => {
             let message = format!("Invalid params: unknown field `{key}`");
             Handshake::Refused(Refusal::of(Refusal::INVALID_PARAMS, message))

@@ -2,7 +2,7 @@
 //! `archived_sessions/`. Each open file is locked, so that a thread has one writer.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -10,13 +10,14 @@ use tempfile::TempDir;
 use crate::clock::Utc;
 use crate::record::{Record, Stored, ThreadRecord};
 
+/// How deep the layout is: year, month, day.
+const DEPTH_MAX: usize = 3;
+
 /// A home that could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     /// The real worker does not create it either.
-    #[error(
-        "CODEX_HOME points to {0:?}, which is not a directory: create it or unset the variable"
-    )]
+    #[error("CODEX_HOME points to {0:?}, which is not a directory: create it or unset the variable")]
     Missing(PathBuf),
     /// Without CODEX_HOME a temporary one is needed.
     #[error("cannot create a temporary home: {0}")]
@@ -58,21 +59,13 @@ impl Home {
         match codex_home {
             Some(root) if root.is_dir() => {
                 let root = fs::canonicalize(&root).unwrap_or(root);
-                Ok(Self {
-                    root,
-                    _removed_at_exit: None,
-                })
+                Ok(Self { root, _removed_at_exit: None })
             }
             Some(root) => Err(HomeError::Missing(root)),
             None => {
-                let temporary = tempfile::Builder::new()
-                    .prefix("demo-worker-")
-                    .tempdir()
-                    .map_err(HomeError::Temporary)?;
-                Ok(Self {
-                    root: temporary.path().to_owned(),
-                    _removed_at_exit: Some(temporary),
-                })
+                let temporary =
+                    tempfile::Builder::new().prefix("demo-worker-").tempdir().map_err(HomeError::Temporary)?;
+                Ok(Self { root: temporary.path().to_owned(), _removed_at_exit: Some(temporary) })
             }
         }
     }
@@ -85,52 +78,46 @@ impl Home {
     pub(crate) fn thread_path(&self, thread: &ThreadRecord) -> PathBuf {
         let created = Utc::from_unix_ms(thread.created_ms);
         self.shelf(Shelf::Active)
-            .join(format!(
-                "{:04}/{:02}/{:02}",
-                created.year, created.month, created.day
-            ))
-            .join(format!(
-                "rollout-{}-{}.jsonl",
-                created.file_stamp(),
-                thread.id
-            ))
+            .join(format!("{:04}/{:02}/{:02}", created.year, created.month, created.day))
+            .join(format!("rollout-{}-{}.jsonl", created.file_stamp(), thread.id))
     }
 
-    /// Opens the file at `path` for appending, creating it if need be.
+    /// Opens the file at `path` for appending, creating it if need be. A line that a kill cut short is ended.
     pub(crate) fn open_thread(path: PathBuf) -> Result<ThreadFile, Unopened> {
         let open = || {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            OpenOptions::new().create(true).append(true).open(&path)
+            if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+                return Err(io::Error::other("it is not a regular file"));
+            }
+            OpenOptions::new().create(true).read(true).append(true).open(&path)
         };
-        let file = open().map_err(Unopened::Io)?;
+        let mut file = open().map_err(Unopened::Io)?;
         match file.try_lock() {
-            Ok(()) => Ok(ThreadFile { file, path }),
-            Err(TryLockError::WouldBlock) => Err(Unopened::HasWriter),
-            Err(TryLockError::Error(error)) => Err(Unopened::Io(error)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Unopened::HasWriter),
+            Err(TryLockError::Error(error)) => return Err(Unopened::Io(error)),
         }
+        end_cut_line(&mut file).map_err(Unopened::Io)?;
+        Ok(ThreadFile { file, path })
     }
 
     /// The file of a thread that was stored before.
     pub(crate) fn find(&self, thread_id: &str, shelf: Shelf) -> Option<PathBuf> {
         let ending = format!("-{thread_id}.jsonl");
-        self.files(shelf)
-            .into_iter()
-            .find(|path| path.to_string_lossy().ends_with(&ending))
+        self.files(shelf).into_iter().find(|path| path.to_string_lossy().ends_with(&ending))
     }
 
-    /// Every thread file of a shelf.
+    /// Every thread file of a shelf. Links are not followed, so that the walk ends.
     pub(crate) fn files(&self, shelf: Shelf) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        let mut directories = vec![self.shelf(shelf)];
-        while let Some(directory) = directories.pop() {
+        let mut directories = vec![(self.shelf(shelf), 0)];
+        while let Some((directory, depth)) = directories.pop() {
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                let Ok(kind) = entry.file_type() else { continue };
                 let path = entry.path();
-                if path.is_dir() {
-                    directories.push(path);
-                } else if path
-                    .extension()
-                    .is_some_and(|extension| extension == "jsonl")
-                {
+                if kind.is_dir() && depth < DEPTH_MAX {
+                    directories.push((path, depth + 1));
+                } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "jsonl") {
                     found.push(path);
                 }
             }
@@ -140,9 +127,7 @@ impl Home {
 
     /// Moves a file to the archive.
     pub(crate) fn archive(&self, path: &Path) -> io::Result<PathBuf> {
-        let archived = self
-            .shelf(Shelf::Archived)
-            .join(path.file_name().unwrap_or_default());
+        let archived = self.shelf(Shelf::Archived).join(path.file_name().unwrap_or_default());
         moved(path, archived)
     }
 
@@ -165,9 +150,21 @@ fn moved(from: &Path, to: PathBuf) -> io::Result<PathBuf> {
     Ok(to)
 }
 
-/// What a file says; `None` if it is no thread file.
+fn end_cut_line(file: &mut File) -> io::Result<()> {
+    let mut last = [b'\n'];
+    if file.seek(SeekFrom::End(-1)).is_ok() {
+        file.read_exact(&mut last)?;
+    }
+    if last == [b'\n'] { Ok(()) } else { file.write_all(b"\n") }
+}
+
+/// What a file says; `None` if it is no thread file, or that of another thread than its name says.
 pub(crate) fn read_thread(path: &Path) -> Option<Stored> {
-    Stored::read(&fs::read_to_string(path).ok()?)
+    let is_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+    let text = is_file.then(|| fs::read(path).ok()).flatten()?;
+    let stored = Stored::read(&String::from_utf8_lossy(&text))?;
+    let stem = path.file_stem()?.to_string_lossy();
+    stem.ends_with(&stored.thread.id).then_some(stored)
 }
 
 impl ThreadFile {

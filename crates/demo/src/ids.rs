@@ -18,19 +18,11 @@ pub(crate) struct Ids {
 
 impl Ids {
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self {
-            base_ms: SEEDED_BASE_MS,
-            seed,
-            count: 0,
-        }
+        Self { base_ms: SEEDED_BASE_MS, seed, count: 0 }
     }
 
     pub(crate) fn fresh(now: Now) -> Self {
-        Self {
-            base_ms: now.unix_ms,
-            seed: mixed(now.unix_ms ^ (u64::from(std::process::id()) << 48)),
-            count: 0,
-        }
+        Self { base_ms: now.unix_ms, seed: mixed(now.unix_ms ^ (u64::from(std::process::id()) << 48)), count: 0 }
     }
 
     /// A UUID of version 7; later ones sort after earlier ones.
@@ -72,9 +64,10 @@ mod tests {
         let mut ids = Ids::seeded(1);
         let made: Vec<String> = (0..5000).map(|_| ids.uuid()).collect();
         assert!(made.is_sorted());
-        assert!(made.iter().all(|id| id.len() == 36
-            && id.as_bytes()[14] == b'7'
-            && matches!(id.as_bytes()[19], b'8'..=b'b')));
+        assert!(
+            made.iter()
+                .all(|id| id.len() == 36 && id.as_bytes()[14] == b'7' && matches!(id.as_bytes()[19], b'8'..=b'b'))
+        );
     }
 
     #[test]

@@ -16,18 +16,9 @@ pub(crate) enum CallId {
 /// A received line.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    Call {
-        id: CallId,
-        method: String,
-        params: Option<Value>,
-    },
-    Notification {
-        method: String,
-    },
-    Answer {
-        id: CallId,
-        outcome: Outcome,
-    },
+    Call { id: CallId, method: String, params: Option<Value> },
+    Notification { method: String },
+    Answer { id: CallId, outcome: Outcome },
 }
 
 /// How a request of ours was answered.
@@ -65,43 +56,24 @@ fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, 
 
 /// Parses one line; `None` for a blank one.
 pub(crate) fn parse(line: &[u8]) -> Result<Option<Incoming>, Dropped> {
-    let line = std::str::from_utf8(line)
-        .map_err(|_| Dropped::NotUtf8)?
-        .trim();
+    let line = std::str::from_utf8(line).map_err(|_| Dropped::NotUtf8)?.trim();
     if line.is_empty() {
         return Ok(None);
     }
     if line.starts_with('[') {
         return Err(Dropped::NotAMessage("a batch is not a message".to_owned()));
     }
-    let envelope: Envelope =
-        serde_json::from_str(line).map_err(|error| Dropped::NotAMessage(error.to_string()))?;
+    let envelope: Envelope = serde_json::from_str(line).map_err(|error| Dropped::NotAMessage(error.to_string()))?;
     let id = envelope.id.map(|id| CallId::deserialize(id).ok());
     match (id, envelope.method) {
-        (Some(Some(id)), Some(method)) => Ok(Some(Incoming::Call {
-            id,
-            method,
-            params: envelope.params,
-        })),
+        (Some(Some(id)), Some(method)) => Ok(Some(Incoming::Call { id, method, params: envelope.params })),
         (None, Some(method)) => Ok(Some(Incoming::Notification { method })),
         (Some(Some(id)), None) => match (envelope.result, envelope.error) {
-            (Some(result), _) => Ok(Some(Incoming::Answer {
-                id,
-                outcome: Outcome::Result(result),
-            })),
-            (None, Some(_)) => Ok(Some(Incoming::Answer {
-                id,
-                outcome: Outcome::Refused,
-            })),
-            (None, None) => Err(Dropped::NotAMessage(
-                "neither a method nor an answer".to_owned(),
-            )),
+            (Some(result), _) => Ok(Some(Incoming::Answer { id, outcome: Outcome::Result(result) })),
+            (None, Some(_)) => Ok(Some(Incoming::Answer { id, outcome: Outcome::Refused })),
+            (None, None) => Err(Dropped::NotAMessage("neither a method nor an answer".to_owned())),
         },
-        (None, None) => Err(Dropped::NotAMessage(
-            "neither a method nor an answer".to_owned(),
-        )),
-        _ => Err(Dropped::NotAMessage(
-            "the id is neither a string nor a 64-bit integer".to_owned(),
-        )),
+        (None, None) => Err(Dropped::NotAMessage("neither a method nor an answer".to_owned())),
+        _ => Err(Dropped::NotAMessage("the id is neither a string nor a 64-bit integer".to_owned())),
     }
 }

@@ -15,11 +15,7 @@ pub(crate) struct Item {
 
 impl Item {
     pub(crate) fn started(body: Body, unix_ms: u64) -> Self {
-        Self {
-            body,
-            started_at_ms: unix_ms,
-            completed_at_ms: None,
-        }
+        Self { body, started_at_ms: unix_ms, completed_at_ms: None }
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -37,52 +33,20 @@ impl Item {
 
 /// What an item is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Body {
-    UserMessage {
-        id: String,
-        client_id: Option<String>,
-        content: Vec<UserInput>,
-    },
-    AgentMessage {
-        id: String,
-        text: String,
-        phase: (),
-        memory_citation: (),
-        delivery: (),
-        questions: (),
-    },
-    Reasoning {
-        id: String,
-        summary: Vec<String>,
-        content: Vec<String>,
-    },
+    UserMessage { id: String, client_id: Option<String>, content: Vec<UserInput> },
+    AgentMessage { id: String, text: String, phase: (), memory_citation: (), delivery: (), questions: () },
+    Reasoning { id: String, summary: Vec<String>, content: Vec<String> },
     CommandExecution(Command),
-    FileChange {
-        id: String,
-        changes: Vec<FileChange>,
-        status: ItemStatus,
-    },
+    FileChange { id: String, changes: Vec<FileChange>, status: ItemStatus },
     DynamicToolCall(ToolCall),
-    ContextCompaction {
-        id: String,
-    },
+    ContextCompaction { id: String },
 }
 
 impl Body {
     pub(crate) fn message(id: String, text: String) -> Self {
-        Self::AgentMessage {
-            id,
-            text,
-            phase: (),
-            memory_citation: (),
-            delivery: (),
-            questions: (),
-        }
+        Self::AgentMessage { id, text, phase: (), memory_citation: (), delivery: (), questions: () }
     }
 }
 
@@ -168,11 +132,7 @@ pub(crate) struct ToolCall {
 
 /// One piece of what a person says.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum UserInput {
     Text {
         text: String,

@@ -27,18 +27,11 @@ impl Refusal {
     }
 
     pub(crate) fn of(code: i64, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            data: None,
-            message: message.into(),
-        }
+        Self { code, data: None, message: message.into() }
     }
 
     pub(crate) fn with_data(self, data: Value) -> Self {
-        Self {
-            data: Some(data),
-            ..self
-        }
+        Self { data: Some(data), ..self }
     }
 }
 
@@ -50,11 +43,7 @@ pub(crate) fn notification(method: &str, params: &impl Serialize, now: Now) -> V
         params: &'a P,
         emitted_at_ms: u64,
     }
-    line(&Notification {
-        method,
-        params,
-        emitted_at_ms: now.unix_ms,
-    })
+    line(&Notification { method, params, emitted_at_ms: now.unix_ms })
 }
 
 /// A notification as workers sent it before `emittedAtMs` existed.
@@ -97,8 +86,7 @@ pub(crate) fn error(id: Option<&CallId>, error: &Refusal) -> Vec<u8> {
 }
 
 fn line(message: &impl Serialize) -> Vec<u8> {
-    let mut bytes =
-        serde_json::to_vec(message).expect("messages have string keys and no failing fields");
+    let mut bytes = serde_json::to_vec(message).expect("messages have string keys and no failing fields");
     bytes.push(b'\n');
     bytes
 }

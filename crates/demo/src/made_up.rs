@@ -32,12 +32,8 @@ pub(crate) fn login_shell(command: &str) -> String {
 
 /// What a command is said to print: nothing, if it is one of those that print nothing.
 pub(crate) fn output(command: &str) -> Option<String> {
-    const SILENT: &[&str] = &[
-        "cd", "cp", "exit", "export", "false", "mkdir", "mv", "rm", "sleep", "touch", "true",
-    ];
-    let mut programs = command
-        .split([';', '&', '|'])
-        .filter_map(|part| part.split_whitespace().next());
+    const SILENT: &[&str] = &["cd", "cp", "exit", "export", "false", "mkdir", "mv", "rm", "sleep", "touch", "true"];
+    let mut programs = command.split([';', '&', '|']).filter_map(|part| part.split_whitespace().next());
     let prints = programs.any(|program| !SILENT.contains(&program));
     prints.then(|| format!("demo worker: `{command}` was not run\n"))
 }
@@ -45,12 +41,8 @@ pub(crate) fn output(command: &str) -> Option<String> {
 /// How long a command is said to run: as long as it says it sleeps.
 pub(crate) fn duration(command: &str) -> Duration {
     let mut words = command.split(|c: char| c.is_whitespace() || c == ';');
-    let seconds = words
-        .find(|word| *word == "sleep")
-        .and_then(|_| words.next()?.parse().ok());
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .unwrap_or_default()
+    let seconds = words.find(|word| *word == "sleep").and_then(|_| words.next()?.parse().ok());
+    seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default()
 }
 
 /// `exit N` at the end of a command, or `false`, is taken at its word.
@@ -70,11 +62,7 @@ pub(crate) fn absolute(cwd: &str, path: &str) -> String {
 /// The diff of a new file, as git writes it. The blob's hash is not computed, for there is no blob.
 pub(crate) fn unified_diff(cwd: &str, change: &FileChange) -> String {
     let path = Path::new(&change.path);
-    let path = path
-        .strip_prefix(cwd)
-        .unwrap_or(path)
-        .to_string_lossy()
-        .into_owned();
+    let path = path.strip_prefix(cwd).unwrap_or(path).to_string_lossy().into_owned();
     let path = path.trim_start_matches('/');
     let none = "0".repeat(40);
     let some = "d".repeat(40);

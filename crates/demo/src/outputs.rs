@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::perform::PAUSE_MAX;
+
 /// One client's link to the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
@@ -88,16 +90,14 @@ impl Outputs {
     /// The same bytes for several, copied no more often than needed.
     pub(crate) fn send_all(&mut self, connections: &[ConnectionId], bytes: Vec<u8>) {
         if let Some((last, others)) = connections.split_last() {
-            others
-                .iter()
-                .for_each(|connection| self.send(*connection, bytes.clone()));
+            others.iter().for_each(|connection| self.send(*connection, bytes.clone()));
             self.send(*last, bytes);
         }
     }
 
     /// Holds back everything that is pushed later, so that nothing lands in the middle of half a line.
     pub(crate) fn pause(&mut self, pause: Duration) {
-        self.entries.push_back(Entry::Pause(pause));
+        self.entries.push_back(Entry::Pause(pause.min(PAUSE_MAX)));
     }
 
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Output> {

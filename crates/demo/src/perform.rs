@@ -22,9 +22,18 @@ pub(crate) enum Flow {
     End(End),
 }
 
+/// No pause is longer than this, whatever is asked.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl Flow {
+    fn after(pause: Duration, stage: &Stage) -> Self {
+        Self::Due(stage.now.instant + pause.min(PAUSE_MAX))
+    }
+}
+
 pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mut Stage) -> Flow {
     match act {
-        Act::Pause(pause) => return Flow::Due(stage.now.instant + pause),
+        Act::Pause(pause) => return Flow::after(pause, stage),
         Act::Open(body) => {
             let item = Item::started(body, stage.now.unix_ms);
             thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
@@ -71,30 +80,15 @@ pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mu
 /// Completes an item, keeps it and says so.
 pub(crate) fn complete(thread: &mut Thread, turn: &str, item: Item, stage: &mut Stage) -> Item {
     let completed_at_ms = Some(stage.now.unix_ms);
-    let item = Item {
-        completed_at_ms,
-        ..item
-    };
+    let item = Item { completed_at_ms, ..item };
     let turn_id = turn.to_owned();
-    thread.keep(
-        &Record::Item {
-            turn_id,
-            item: item.clone(),
-        },
-        stage,
-    );
+    thread.keep(&Record::Item { turn_id, item: item.clone() }, stage);
     thread.say_in(turn, Happening::ItemCompleted(&item), stage);
     item
 }
 
 /// Paced, one delta at a time; at full speed, a slice between two looks at the inbox.
-fn stream(
-    thread: &Thread,
-    turn: &mut Turn,
-    mut source: Source,
-    pause: Duration,
-    stage: &mut Stage,
-) -> Flow {
+fn stream(thread: &Thread, turn: &mut Turn, mut source: Source, pause: Duration, stage: &mut Stage) -> Flow {
     if pause.is_zero() {
         burst::slice(thread, turn, &mut source, stage);
     } else if let Some(delta) = source.next() {
@@ -104,11 +98,7 @@ fn stream(
     if !is_done {
         turn.acts.push_front(Act::Stream { source, pause });
     }
-    if is_done && pause.is_zero() {
-        Flow::On
-    } else {
-        Flow::Due(stage.now.instant + pause)
-    }
+    if is_done && pause.is_zero() { Flow::On } else { Flow::after(pause, stage) }
 }
 
 /// A delta of the open message.
@@ -125,12 +115,7 @@ pub(crate) fn say_delta(thread: &Thread, turn: &mut Turn, delta: &str, stage: &m
 /// A piece of the open reasoning.
 fn reason(thread: &Thread, turn: &mut Turn, act: Act, stage: &mut Stage) {
     let Some(item) = &mut turn.open else { return };
-    let Body::Reasoning {
-        id,
-        summary,
-        content,
-    } = &mut item.body
-    else {
+    let Body::Reasoning { id, summary, content } = &mut item.body else {
         return;
     };
     let (of, text) = match act {

@@ -88,11 +88,10 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Reads a file's records; `None` if it does not begin as a thread file does. A line cut short by a kill is left out.
+    /// Reads a file's records; `None` if it does not begin as a thread file does. A line that is none, such as one cut
+    /// short by a kill, is left out.
     pub(crate) fn read(text: &str) -> Option<Self> {
-        let mut records = text
-            .lines()
-            .map_while(|line| serde_json::from_str::<Record>(line).ok());
+        let mut records = text.lines().filter_map(|line| serde_json::from_str::<Record>(line).ok());
         let Some(Record::Thread(thread)) = records.next() else {
             return None;
         };
@@ -128,10 +127,7 @@ impl Stored {
             Record::TurnStarted { turn, unix_ms } => {
                 self.recency_ms = unix_ms;
                 self.updated_ms = unix_ms;
-                self.turns.push(TurnShape {
-                    items_view: ItemsView::Full,
-                    ..turn
-                });
+                self.turns.push(TurnShape { items_view: ItemsView::Full, ..turn });
             }
             Record::Item { turn_id, item } => self.put(&turn_id, item),
             Record::Unread(read_state) => self.read_state = read_state,
@@ -140,11 +136,7 @@ impl Stored {
                 self.updated_ms = unix_ms;
                 if let Some(known) = self.turns.iter_mut().find(|known| known.id == turn.id) {
                     let items = std::mem::take(&mut known.items);
-                    *known = TurnShape {
-                        items,
-                        items_view: ItemsView::Full,
-                        ..turn
-                    };
+                    *known = TurnShape { items, items_view: ItemsView::Full, ..turn };
                 }
             }
         }
@@ -163,13 +155,10 @@ impl Stored {
 }
 
 pub(crate) fn preview(turns: &[TurnShape]) -> String {
-    let said = turns
-        .iter()
-        .flat_map(|turn| &turn.items)
-        .find_map(|item| match &item.body {
-            Body::UserMessage { content, .. } => Some(text_of(content)),
-            _ => None,
-        });
+    let said = turns.iter().flat_map(|turn| &turn.items).find_map(|item| match &item.body {
+        Body::UserMessage { content, .. } => Some(text_of(content)),
+        _ => None,
+    });
     said.unwrap_or_default()
 }
 

@@ -35,17 +35,8 @@ pub enum RunError {
 
 /// Runs a worker; returns when it has ended.
 pub fn run(options: &Options) -> Result<ExitCode, RunError> {
-    let script = options
-        .script
-        .as_deref()
-        .map(Script::read)
-        .transpose()?
-        .unwrap_or_default();
-    let home = Home::open(
-        env::var_os("CODEX_HOME")
-            .filter(|home| !home.is_empty())
-            .map(PathBuf::from),
-    )?;
+    let script = options.script.as_deref().map(Script::read).transpose()?.unwrap_or_default();
+    let home = Home::open(env::var_os("CODEX_HOME").filter(|home| !home.is_empty()).map(PathBuf::from))?;
     let capture = Capture::open(options.capture.as_deref())?;
     let worker = Worker::new(options.dialect, home, script, Now::read());
     match &options.listen {

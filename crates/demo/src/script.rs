@@ -116,14 +116,9 @@ pub enum ScriptError {
 impl Script {
     /// Reads a script file.
     pub fn read(path: &Path) -> Result<Self, ScriptError> {
-        let text = fs::read_to_string(path).map_err(|error| ScriptError::Unreadable {
-            path: path.to_owned(),
-            error,
-        })?;
-        Self::parse(&text).map_err(|error| ScriptError::Wrong {
-            path: path.to_owned(),
-            error: Box::new(error),
-        })
+        let text =
+            fs::read_to_string(path).map_err(|error| ScriptError::Unreadable { path: path.to_owned(), error })?;
+        Self::parse(&text).map_err(|error| ScriptError::Wrong { path: path.to_owned(), error: Box::new(error) })
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, toml::de::Error> {
@@ -132,23 +127,12 @@ impl Script {
 
     /// What is played for a prompt: what the script says, or its last marker, or a helpful answer.
     pub(crate) fn steps_for(&mut self, prompt: &str) -> Vec<Step> {
-        let by_text = self.turns.iter().position(|turn| {
-            turn.matching
-                .as_ref()
-                .is_some_and(|text| prompt.contains(text))
-        });
-        let in_order = || {
-            self.turns
-                .iter()
-                .position(|turn| turn.matching.is_none() && !turn.is_played)
-        };
+        let by_text =
+            self.turns.iter().position(|turn| turn.matching.as_ref().is_some_and(|text| prompt.contains(text)));
+        let in_order = || self.turns.iter().position(|turn| turn.matching.is_none() && !turn.is_played);
         if let Some(at) = by_text.or_else(in_order) {
             self.turns[at].is_played = true;
-            return self.turns[at]
-                .steps
-                .iter()
-                .map(|ScriptedStep(step)| step.clone())
-                .collect();
+            return self.turns[at].steps.iter().map(|ScriptedStep(step)| step.clone()).collect();
         }
         match last_marker(prompt).map(Step::parse) {
             None => vec![Step::Friendly],
@@ -159,29 +143,14 @@ impl Script {
 
     /// What goes wrong before anything is said.
     pub(crate) fn faults_at_start(&self) -> Vec<Fault> {
-        let ProcessFaults {
-            exit_at_start,
-            ignore_sigterm,
-            stderr_bytes,
-            orphans,
-        } = &self.process;
+        let ProcessFaults { exit_at_start, ignore_sigterm, stderr_bytes, orphans } = &self.process;
         let orphans = orphans.iter().map(|orphan| match orphan {
             Orphan::Group => Fault::Leave(Grandchild::InGroup),
             Orphan::Own => Fault::Leave(Grandchild::Apart),
         });
-        let noise = (*stderr_bytes > 0).then_some(Fault::Noise {
-            bytes: *stderr_bytes,
-        });
+        let noise = (*stderr_bytes > 0).then_some(Fault::Noise { bytes: *stderr_bytes });
         let deafness = ignore_sigterm.then_some(Fault::IgnoreTerminate);
-        let end = exit_at_start.map(|code| Fault::Crash {
-            after: 0,
-            ending: Ending::Exit(code),
-        });
-        deafness
-            .into_iter()
-            .chain(noise)
-            .chain(orphans)
-            .chain(end)
-            .collect()
+        let end = exit_at_start.map(|code| Fault::Crash { after: 0, ending: Ending::Exit(code) });
+        deafness.into_iter().chain(noise).chain(orphans).chain(end).collect()
     }
 }

@@ -24,10 +24,7 @@ impl Capture {
                 .create(true)
                 .append(true)
                 .open(path)
-                .map_err(|error| RunError::Capture {
-                    path: path.to_owned(),
-                    error,
-                })
+                .map_err(|error| RunError::Capture { path: path.to_owned(), error })
         };
         Ok(Self(path.map(open).transpose()?))
     }

@@ -109,17 +109,10 @@ impl Stage {
         self.tell_those(who, Need::Nothing, method, params);
     }
 
-    pub(crate) fn tell_those(
-        &mut self,
-        who: &[ConnectionId],
-        need: Need,
-        method: &str,
-        params: &impl Serialize,
-    ) {
+    pub(crate) fn tell_those(&mut self, who: &[ConnectionId], need: Need, method: &str, params: &impl Serialize) {
         let listening = self.listening(who, need, method);
         if !listening.is_empty() {
-            self.outputs
-                .send_all(&listening, lines::notification(method, params, self.now));
+            self.outputs.send_all(&listening, lines::notification(method, params, self.now));
         }
     }
 
@@ -130,25 +123,15 @@ impl Stage {
     }
 
     /// Those who hear a notification of this method.
-    pub(crate) fn listening(
-        &self,
-        who: &[ConnectionId],
-        need: Need,
-        method: &str,
-    ) -> Vec<ConnectionId> {
-        who.iter()
-            .copied()
-            .filter(|connection| self.hears(*connection, need, method))
-            .collect()
+    pub(crate) fn listening(&self, who: &[ConnectionId], need: Need, method: &str) -> Vec<ConnectionId> {
+        who.iter().copied().filter(|connection| self.hears(*connection, need, method)).collect()
     }
 
     fn hears(&self, connection: ConnectionId, need: Need, method: &str) -> bool {
         self.connections
             .get(&connection)
             .and_then(|connection| connection.client.as_ref())
-            .is_some_and(|client| {
-                (need == Need::Nothing || client.experimental) && !client.opted_out.contains(method)
-            })
+            .is_some_and(|client| (need == Need::Nothing || client.experimental) && !client.opted_out.contains(method))
     }
 
     fn send_answer(&mut self, connection: ConnectionId, line: Vec<u8>) {
@@ -172,8 +155,7 @@ impl Stage {
             }
             AnswerFault::Unknown => {
                 let nobody = CallId::Text("nobody-asked".to_owned());
-                self.outputs
-                    .send(connection, lines::result(&nobody, &json!({})));
+                self.outputs.send(connection, lines::result(&nobody, &json!({})));
                 self.outputs.send(connection, line);
             }
         }

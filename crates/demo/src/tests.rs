@@ -39,10 +39,7 @@ struct Theatre {
 
 impl Theatre {
     fn new(dialect: Dialect, home: &TempDir, script: &str) -> Self {
-        let now = Now {
-            instant: Instant::now(),
-            unix_ms: START_MS,
-        };
+        let now = Now { instant: Instant::now(), unix_ms: START_MS };
         let mut theatre = Self {
             worker: worker(dialect, home.path().to_owned(), script, now),
             home: home.path().to_owned(),
@@ -61,11 +58,7 @@ impl Theatre {
     /// `A< LINE` is received from connection A (letters without a `connect` first are connected on the way), where
     /// `$ID.path` stands for part of an earlier answer; `A connects`, `A leaves`, `25 ms pass`, `worker restarts`.
     fn play(&mut self, script: &str) -> &str {
-        for step in script
-            .lines()
-            .map(str::trim)
-            .filter(|step| !step.is_empty())
-        {
+        for step in script.lines().map(str::trim).filter(|step| !step.is_empty()) {
             match step.split_once(' ') {
                 Some(("worker", "restarts")) => {
                     let seed = format!("seed = {}", self.names.len() + 100);
@@ -80,11 +73,7 @@ impl Theatre {
                 Some((who, "leaves")) => self.worker.handle_closed(connection(who)),
                 Some((who, line)) => {
                     let line = self.resolve(line);
-                    self.worker.handle_line(
-                        connection(who.trim_end_matches('<')),
-                        line.as_bytes(),
-                        self.now,
-                    );
+                    self.worker.handle_line(connection(who.trim_end_matches('<')), line.as_bytes(), self.now);
                 }
                 None => panic!("no step: {step}"),
             }
@@ -98,11 +87,7 @@ impl Theatre {
             self.now.instant += Duration::from_millis(1);
             self.now.unix_ms += 1;
             self.drain();
-            while self
-                .worker
-                .poll_timeout()
-                .is_some_and(|due| due <= self.now.instant)
-            {
+            while self.worker.poll_timeout().is_some_and(|due| due <= self.now.instant) {
                 self.worker.handle_timeout(self.now);
                 self.drain();
             }
@@ -121,12 +106,7 @@ impl Theatre {
                     }
                     continue;
                 }
-                Output::LongLine {
-                    connection,
-                    head,
-                    filler_bytes,
-                    tail,
-                } => {
+                Output::LongLine { connection, head, filler_bytes, tail } => {
                     let bytes = head.len() as u64 + filler_bytes + tail.len() as u64;
                     format!("{} a line of {bytes} bytes", letter(connection))
                 }
@@ -151,15 +131,11 @@ impl Theatre {
     }
 
     fn rename(&mut self, text: &str) -> String {
-        let text = text
-            .replace(&*self.home.to_string_lossy(), "$HOME")
-            .replace(crate::v2::version(), "VERSION");
+        let text = text.replace(&*self.home.to_string_lossy(), "$HOME").replace(crate::v2::version(), "VERSION");
         let mut renamed = String::new();
         let mut rest = text.as_str();
         while let Some(at) = rest.find("-7") {
-            let is_uuid = at >= 13
-                && rest[at - 5..].len() >= 28
-                && rest.as_bytes().get(at - 5) == Some(&b'-');
+            let is_uuid = at >= 13 && rest[at - 5..].len() >= 28 && rest.as_bytes().get(at - 5) == Some(&b'-');
             if !is_uuid {
                 renamed.push_str(&rest[..at + 2]);
                 rest = &rest[at + 2..];
@@ -168,11 +144,7 @@ impl Theatre {
             let (start, end) = (at - 13, at + 23);
             renamed.push_str(&rest[..start]);
             let count = self.names.len() + 1;
-            renamed.push_str(
-                self.names
-                    .entry(rest[start..end].to_owned())
-                    .or_insert(format!("#{count}")),
-            );
+            renamed.push_str(self.names.entry(rest[start..end].to_owned()).or_insert(format!("#{count}")));
             rest = &rest[end..];
         }
         renamed + rest
@@ -185,16 +157,10 @@ impl Theatre {
         while let Some(at) = rest.find('$') {
             resolved.push_str(&rest[..at]);
             let name = &rest[at + 1..];
-            let end = name
-                .find(|c: char| !c.is_ascii_alphanumeric() && c != '.')
-                .unwrap_or(name.len());
+            let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(name.len());
             let (id, path) = name[..end].split_once('.').expect("an id and a path");
             let value = self.results[id].pointer(&format!("/{}", path.replace('.', "/")));
-            resolved.push_str(
-                value
-                    .and_then(Value::as_str)
-                    .expect("a string in an earlier answer"),
-            );
+            resolved.push_str(value.and_then(Value::as_str).expect("a string in an earlier answer"));
             rest = &name[end..];
         }
         resolved + rest
@@ -203,17 +169,8 @@ impl Theatre {
 
 fn worker(dialect: Dialect, home: PathBuf, script: &str, now: Now) -> Worker {
     let home = Home::open((!home.as_os_str().is_empty()).then_some(home)).expect("the home exists");
-    let script = if script.contains("seed") {
-        script.to_owned()
-    } else {
-        format!("seed = 1\n{script}")
-    };
-    Worker::new(
-        dialect,
-        home,
-        Script::parse(&script).expect("the script is right"),
-        now,
-    )
+    let script = if script.contains("seed") { script.to_owned() } else { format!("seed = 1\n{script}") };
+    Worker::new(dialect, home, Script::parse(&script).expect("the script is right"), now)
 }
 
 fn connection(who: &str) -> ConnectionId {
@@ -261,23 +218,15 @@ fn prune(value: &mut Value) {
 
 /// The part of a log that a test is about: from the first line with `first` to the last with `last`.
 fn part<'a>(log: &'a str, first: &str, last: &str) -> &'a str {
-    let begin = log
-        .find(first)
-        .map_or(0, |at| log[..at].rfind('\n').map_or(0, |end| end + 1));
-    let end = log.rfind(last).map_or(log.len(), |at| {
-        log[at..]
-            .find('\n')
-            .map_or(log.len(), |length| at + length + 1)
-    });
+    let begin = log.find(first).map_or(0, |at| log[..at].rfind('\n').map_or(0, |end| end + 1));
+    let end = log.rfind(last).map_or(log.len(), |at| log[at..].find('\n').map_or(log.len(), |length| at + length + 1));
     &log[begin..end]
 }
 
 /// The lines of a log that hold one of `words`.
 fn lines_with(log: &str, words: &[&str]) -> String {
     let wanted = |line: &&str| words.iter().any(|word| line.contains(word));
-    log.lines()
-        .filter(wanted)
-        .fold(String::new(), |all, line| all + line + "\n")
+    log.lines().filter(wanted).fold(String::new(), |all, line| all + line + "\n")
 }
 
 /// Plays a script with connection A initialised and a thread `$2.thread.id` started, and shows what followed.

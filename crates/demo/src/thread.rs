@@ -88,12 +88,8 @@ impl Thread {
 
     /// A thread that goes on where its file ends.
     pub(crate) fn resumed(stored: &Stored, file: ThreadFile) -> Self {
-        let (usage_turn, usage) = stored
-            .usage
-            .clone()
-            .map_or((None, Usage::default()), |(turn, usage)| {
-                (Some(turn), usage)
-            });
+        let (usage_turn, usage) =
+            stored.usage.clone().map_or((None, Usage::default()), |(turn, usage)| (Some(turn), usage));
         Self {
             name: stored.name.clone(),
             preview: stored.preview(),
@@ -102,11 +98,7 @@ impl Thread {
             usage,
             usage_turn,
             read_state: stored.read_state.clone(),
-            ..Self::new(
-                stored.thread.clone(),
-                stored.settings.clone(),
-                Kept::File(file),
-            )
+            ..Self::new(stored.thread.clone(), stored.settings.clone(), Kept::File(file))
         }
     }
 
@@ -142,8 +134,7 @@ impl Thread {
     /// Says whether it was subscribed.
     pub(crate) fn unsubscribe(&mut self, connection: ConnectionId) -> bool {
         let before = self.subscribers.len();
-        self.subscribers
-            .retain(|subscriber| *subscriber != connection);
+        self.subscribers.retain(|subscriber| *subscriber != connection);
         self.subscribers.len() < before
     }
 
@@ -178,17 +169,11 @@ impl Thread {
     }
 
     pub(crate) fn create_file(&self, stage: &Stage) -> Result<ThreadFile, String> {
-        let mut file =
-            Home::open_thread(stage.home.thread_path(&self.record)).map_err(|unopened| {
-                match unopened {
-                    Unopened::HasWriter => "another worker writes it".to_owned(),
-                    Unopened::Io(error) => error.to_string(),
-                }
-            })?;
-        for record in [
-            Record::Thread(self.record.clone()),
-            Record::Settings(self.settings.clone()),
-        ] {
+        let mut file = Home::open_thread(stage.home.thread_path(&self.record)).map_err(|unopened| match unopened {
+            Unopened::HasWriter => "another worker writes it".to_owned(),
+            Unopened::Io(error) => error.to_string(),
+        })?;
+        for record in [Record::Thread(self.record.clone()), Record::Settings(self.settings.clone())] {
             file.append(&record).map_err(|error| error.to_string())?;
         }
         Ok(file)

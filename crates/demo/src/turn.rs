@@ -88,13 +88,7 @@ pub(crate) enum End {
 }
 
 /// Begins a turn whose call has been answered.
-pub(crate) fn begin(
-    thread: &mut Thread,
-    id: &str,
-    input: Input,
-    output_schema: Option<Value>,
-    stage: &mut Stage,
-) {
+pub(crate) fn begin(thread: &mut Thread, id: &str, input: Input, output_schema: Option<Value>, stage: &mut Stage) {
     let mut turn = Turn {
         id: id.to_owned(),
         started: stage.now,
@@ -107,19 +101,10 @@ pub(crate) fn begin(
         diff: None,
         output_schema,
     };
-    let shape = TurnShape {
-        started_at: Some(stage.now.unix_seconds()),
-        ..TurnShape::new(id)
-    };
+    let shape = TurnShape { started_at: Some(stage.now.unix_seconds()), ..TurnShape::new(id) };
     thread.turns_begun += 1;
     thread.recency_ms = stage.now.unix_ms;
-    thread.keep(
-        &Record::TurnStarted {
-            turn: shape.clone(),
-            unix_ms: stage.now.unix_ms,
-        },
-        stage,
-    );
+    thread.keep(&Record::TurnStarted { turn: shape.clone(), unix_ms: stage.now.unix_ms }, stage);
     thread.set_status(Status::ACTIVE, stage);
     thread.say(Event::TurnStarted(&shape), stage);
     if thread.is_full {
@@ -136,10 +121,7 @@ pub(crate) fn steer(thread: &mut Thread, input: Input, stage: &mut Stage) {
     let is_first = turn.steers.is_empty();
     turn.steers.push_back(input);
     if !turn.parked.is_empty() || matches!(turn.acts.front(), Some(Act::Finish(_))) {
-        let response_ends = turn
-            .acts
-            .iter()
-            .position(|act| matches!(act, Act::Usage(_)));
+        let response_ends = turn.acts.iter().position(|act| matches!(act, Act::Usage(_)));
         turn.acts.truncate(response_ends.map_or(0, |at| at + 1));
     } else if is_first {
         turn.acts.clear();
@@ -168,10 +150,7 @@ pub(crate) fn abort(thread: &mut Thread, stage: &mut Stage) {
             call.content_items = Some(Vec::new());
             call.success = Some(false);
             call.duration_ms = Some(stage.now.unix_ms.saturating_sub(item.started_at_ms));
-            let item = Item {
-                body: Body::DynamicToolCall(call),
-                ..item.clone()
-            };
+            let item = Item { body: Body::DynamicToolCall(call), ..item.clone() };
             perform::complete(thread, &turn.id, item, stage);
         }
     }
@@ -187,10 +166,7 @@ pub(crate) fn abort(thread: &mut Thread, stage: &mut Stage) {
 
 /// A response that is cut is counted only if it had been complete, that is, if a tool was waited for.
 pub(crate) fn close_response(thread: &mut Thread, turn: &mut Turn, stage: &mut Stage) {
-    let in_tool = turn
-        .acts
-        .iter()
-        .position(|act| !matches!(act, Act::Pause(_) | Act::Finish(_)));
+    let in_tool = turn.acts.iter().position(|act| !matches!(act, Act::Pause(_) | Act::Finish(_)));
     turn.acts.drain(..in_tool.unwrap_or(turn.acts.len()));
     match turn.acts.pop_front() {
         Some(Act::Usage(tokens)) => count(thread, turn, tokens, stage),
@@ -232,13 +208,7 @@ pub(crate) fn count(thread: &mut Thread, turn: &Turn, tokens: Tokens, stage: &mu
     thread.usage.total.add(tokens);
     thread.usage.last = tokens;
     thread.usage_turn = Some(turn.id.clone());
-    thread.keep(
-        &Record::Usage {
-            turn_id: turn.id.clone(),
-            usage: thread.usage,
-        },
-        stage,
-    );
+    thread.keep(&Record::Usage { turn_id: turn.id.clone(), usage: thread.usage }, stage);
     say_usage(thread, turn, stage);
 }
 
@@ -258,38 +228,22 @@ fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage
             thread.preview = thread.last_said.clone();
         }
         let id = stage.ids.uuid();
-        let body = Body::UserMessage {
-            id,
-            client_id: input.client_id,
-            content: input.content,
-        };
+        let body = Body::UserMessage { id, client_id: input.client_id, content: input.content };
         let item = Item::started(body, stage.now.unix_ms);
         thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
         perform::complete(thread, &turn.id, item, stage);
     }
     let steps = stage.script.steps_for(&thread.last_said);
-    let mut scene = Scene {
-        ids: &mut stage.ids,
-        asked: &thread.last_said,
-        output_schema: turn.output_schema.as_ref(),
-    };
+    let mut scene = Scene { ids: &mut stage.ids, asked: &thread.last_said, output_schema: turn.output_schema.as_ref() };
     turn.acts = compose(&steps, &mut scene);
 }
 
 /// What the real worker does at the start of a turn when the window was full: it summarises, and counts thrice.
 fn compact(thread: &mut Thread, turn: &Turn, stage: &mut Stage) {
     const SUMMARY: Tokens = Tokens::of(100, 10, 0);
-    const KEPT: Tokens = Tokens {
-        total_tokens: 6891,
-        ..Tokens::NONE
-    };
+    const KEPT: Tokens = Tokens { total_tokens: 6891, ..Tokens::NONE };
     thread.is_full = false;
-    let item = Item::started(
-        Body::ContextCompaction {
-            id: stage.ids.uuid(),
-        },
-        stage.now.unix_ms,
-    );
+    let item = Item::started(Body::ContextCompaction { id: stage.ids.uuid() }, stage.now.unix_ms);
     thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
     say_usage(thread, turn, stage);
     count(thread, turn, SUMMARY, stage);
@@ -328,10 +282,7 @@ fn end(thread: &mut Thread, turn: Turn, how: End, stage: &mut Stage) {
 
 /// The file has the items already.
 fn keep_end(thread: &mut Thread, shape: &TurnShape, stage: &mut Stage) {
-    let turn = TurnShape {
-        items: Vec::new(),
-        ..shape.clone()
-    };
+    let turn = TurnShape { items: Vec::new(), ..shape.clone() };
     let unix_ms = stage.now.unix_ms;
     thread.keep(&Record::TurnEnded { turn, unix_ms }, stage);
 }

@@ -25,17 +25,9 @@ pub(crate) const READY_LINE: &[u8] = b"{\"event\":\"ready\"}\n";
 const VERSION: &str = "0.53.0";
 
 /// Answers a call. An unknown method and wrong parameters get the same two words.
-pub(crate) fn call(
-    worker: &mut Worker,
-    call: &Call,
-    method: &str,
-    params: Option<Value>,
-) -> Result<(), Refusal> {
-    let is_initialized = worker
-        .stage
-        .connections
-        .get(&call.connection)
-        .is_some_and(|connection| connection.client.is_some());
+pub(crate) fn call(worker: &mut Worker, call: &Call, method: &str, params: Option<Value>) -> Result<(), Refusal> {
+    let is_initialized =
+        worker.stage.connections.get(&call.connection).is_some_and(|connection| connection.client.is_some());
     match method {
         "initialize" if is_initialized => Err(Refusal::invalid("Already initialized")),
         "initialize" => initialize(worker, call, &parse(params)?),
@@ -78,19 +70,9 @@ struct ClientInfo {
 fn initialize(worker: &mut Worker, call: &Call, params: &InitializeParams) -> Result<(), Refusal> {
     let stage = &mut worker.stage;
     let connection = stage.connections.entry(call.connection).or_default();
-    connection.client = Some(Client {
-        experimental: false,
-        opted_out: Default::default(),
-    });
-    let originator = stage
-        .originator
-        .get_or_insert_with(|| "codex_cli_rs".to_owned());
-    let user_agent = v2::user_agent(
-        originator,
-        VERSION,
-        &params.client_info.name,
-        &params.client_info.version,
-    );
+    connection.client = Some(Client { experimental: false, opted_out: Default::default() });
+    let originator = stage.originator.get_or_insert_with(|| "codex_cli_rs".to_owned());
+    let user_agent = v2::user_agent(originator, VERSION, &params.client_info.name, &params.client_info.version);
     stage.answer(call, &json!({"userAgent": user_agent}));
     Ok(())
 }
@@ -104,11 +86,7 @@ struct NewConversationParams {
     sandbox: Option<SandboxMode>,
 }
 
-fn new_conversation(
-    worker: &mut Worker,
-    call: &Call,
-    params: NewConversationParams,
-) -> Result<(), Refusal> {
+fn new_conversation(worker: &mut Worker, call: &Call, params: NewConversationParams) -> Result<(), Refusal> {
     let stage = &mut worker.stage;
     let mut settings = v2::default_settings(stage);
     settings.model = params.model.unwrap_or(settings.model);
@@ -129,10 +107,7 @@ fn new_conversation(
         "rolloutPath": stage.home.thread_path(&record),
     });
     stage.answer(call, &result);
-    worker.threads.insert(
-        record.id.clone(),
-        Thread::new(record, settings, Kept::NotYet),
-    );
+    worker.threads.insert(record.id.clone(), Thread::new(record, settings, Kept::NotYet));
     Ok(())
 }
 
@@ -142,11 +117,7 @@ struct ConversationParams {
     conversation_id: String,
 }
 
-fn add_listener(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ConversationParams,
-) -> Result<(), Refusal> {
+fn add_listener(worker: &mut Worker, call: &Call, params: &ConversationParams) -> Result<(), Refusal> {
     let (stage, thread) = conversation(worker, &params.conversation_id)?;
     thread.subscribe(call.connection);
     let subscription = stage.ids.uuid();
@@ -162,29 +133,14 @@ struct SubscriptionParams {
 }
 
 /// A connection hears a conversation as long as one of its listeners is left.
-fn remove_listener(
-    worker: &mut Worker,
-    call: &Call,
-    params: &SubscriptionParams,
-) -> Result<(), Refusal> {
+fn remove_listener(worker: &mut Worker, call: &Call, params: &SubscriptionParams) -> Result<(), Refusal> {
     let id = &params.subscription_id;
-    let is_wanted = |thread: &&mut Thread| {
-        thread
-            .listeners
-            .iter()
-            .any(|(subscription, _)| subscription == id)
-    };
+    let is_wanted = |thread: &&mut Thread| thread.listeners.iter().any(|(subscription, _)| subscription == id);
     let Some(thread) = worker.threads.values_mut().find(is_wanted) else {
         return Err(Refusal::invalid(format!("subscription not found: {id}")));
     };
-    thread
-        .listeners
-        .retain(|(subscription, _)| subscription != id);
-    if !thread
-        .listeners
-        .iter()
-        .any(|(_, connection)| *connection == call.connection)
-    {
+    thread.listeners.retain(|(subscription, _)| subscription != id);
+    if !thread.listeners.iter().any(|(_, connection)| *connection == call.connection) {
         thread.unsubscribe(call.connection);
     }
     worker.stage.answer(call, &json!({}));
@@ -199,19 +155,10 @@ struct SendUserMessageParams {
     final_output_json_schema: Option<Value>,
 }
 
-fn send_user_message(
-    worker: &mut Worker,
-    call: &Call,
-    params: SendUserMessageParams,
-) -> Result<(), Refusal> {
+fn send_user_message(worker: &mut Worker, call: &Call, params: SendUserMessageParams) -> Result<(), Refusal> {
     let (stage, _) = conversation(worker, &params.conversation_id)?;
     stage.answer(call, &json!({}));
-    play(
-        worker,
-        &params.conversation_id,
-        params.items,
-        params.final_output_json_schema,
-    )
+    play(worker, &params.conversation_id, params.items, params.final_output_json_schema)
 }
 
 #[derive(Debug, Deserialize)]
@@ -235,11 +182,7 @@ struct SandboxPolicy {
     mode: SandboxMode,
 }
 
-fn send_user_turn(
-    worker: &mut Worker,
-    call: &Call,
-    params: SendUserTurnParams,
-) -> Result<(), Refusal> {
+fn send_user_turn(worker: &mut Worker, call: &Call, params: SendUserTurnParams) -> Result<(), Refusal> {
     let (stage, thread) = conversation(worker, &params.conversation_id)?;
     thread.settings.cwd = v2::absolute(&params.cwd);
     thread.settings.approval_policy = params.approval_policy;
@@ -248,25 +191,12 @@ fn send_user_turn(
     thread.settings.effort = params.effort;
     thread.settings.summary = Some(params.summary);
     stage.answer(call, &json!({}));
-    play(
-        worker,
-        &params.conversation_id,
-        params.items,
-        params.final_output_json_schema,
-    )
+    play(worker, &params.conversation_id, params.items, params.final_output_json_schema)
 }
 
-fn play(
-    worker: &mut Worker,
-    id: &str,
-    items: Vec<InputItem>,
-    schema: Option<Value>,
-) -> Result<(), Refusal> {
+fn play(worker: &mut Worker, id: &str, items: Vec<InputItem>, schema: Option<Value>) -> Result<(), Refusal> {
     let (stage, thread) = conversation(worker, id)?;
-    let input = Input {
-        content: items.into_iter().map(UserInput::from).collect(),
-        client_id: None,
-    };
+    let input = Input { content: items.into_iter().map(UserInput::from).collect(), client_id: None };
     if thread.turn.is_some() {
         turn::steer(thread, input, stage);
     } else {
@@ -295,14 +225,10 @@ enum InputItem {
 impl From<InputItem> for UserInput {
     fn from(item: InputItem) -> Self {
         match item {
-            InputItem::Text { text } => Self::Text {
-                text,
-                text_elements: Vec::new(),
-            },
-            InputItem::Image { image_url } => Self::Image {
-                reference: ImageReference::Url { url: image_url },
-                detail: None,
-            },
+            InputItem::Text { text } => Self::Text { text, text_elements: Vec::new() },
+            InputItem::Image { image_url } => {
+                Self::Image { reference: ImageReference::Url { url: image_url }, detail: None }
+            }
             InputItem::LocalImage { path } => Self::LocalImage { detail: None, path },
         }
     }
@@ -319,7 +245,5 @@ fn conversation<'a>(
     worker: &'a mut Worker,
     id: &str,
 ) -> Result<(&'a mut crate::stage::Stage, &'a mut Thread), Refusal> {
-    worker
-        .loaded(id)
-        .map_err(|_| Refusal::invalid(format!("conversation not found: {id}")))
+    worker.loaded(id).map_err(|_| Refusal::invalid(format!("conversation not found: {id}")))
 }

@@ -33,18 +33,12 @@ impl Worker {
         for fault in stage.script.faults_at_start() {
             faults::commit_at_start(fault, &mut stage);
         }
-        Self {
-            stage,
-            threads: BTreeMap::new(),
-            calls: 0,
-        }
+        Self { stage, threads: BTreeMap::new(), calls: 0 }
     }
 
     /// A client has connected.
     pub fn handle_opened(&mut self, connection: ConnectionId) {
-        self.stage
-            .connections
-            .insert(connection, Connection::default());
+        self.stage.connections.insert(connection, Connection::default());
         if self.stage.dialect == Dialect::V1 {
             self.stage.outputs.send(connection, v1::READY_LINE.to_vec());
         }
@@ -63,12 +57,10 @@ impl Worker {
             }
             Ok(Some(Incoming::Answer { id, outcome })) => self.handle_answer(&id, &outcome),
             Err(dropped @ Dropped::NotAMessage(_)) => {
-                self.stage
-                    .log(format!("ERROR failed to deserialize a message: {dropped}"));
+                self.stage.log(format!("ERROR failed to deserialize a message: {dropped}"));
             }
             Err(dropped @ Dropped::NotUtf8) => {
-                self.stage
-                    .log(format!("ERROR failed to read stdin: {dropped}"));
+                self.stage.log(format!("ERROR failed to read stdin: {dropped}"));
                 self.stage.outputs.push(Output::End(Ending::Exit(0)));
             }
         }
@@ -97,11 +89,7 @@ impl Worker {
 
     /// When [`Worker::handle_timeout`] is wanted.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let acts = self
-            .threads
-            .values()
-            .filter_map(|thread| thread.turn.as_ref()?.due)
-            .min();
+        let acts = self.threads.values().filter_map(|thread| thread.turn.as_ref()?.due).min();
         match self.stage.outputs.paused_until() {
             Some(until) => Some(until),
             None => acts,
@@ -137,12 +125,7 @@ impl Worker {
 
     /// The same for a thread that is known to be loaded.
     pub(crate) fn thread(&mut self, id: &str) -> (&mut Stage, &mut Thread) {
-        (
-            &mut self.stage,
-            self.threads
-                .get_mut(id)
-                .expect("the caller has just looked"),
-        )
+        (&mut self.stage, self.threads.get_mut(id).expect("the caller has just looked"))
     }
 
     fn handle_call(&mut self, call: &Call, method: &str, params: Option<Value>) {
@@ -151,15 +134,10 @@ impl Worker {
         if faults.exit_on.iter().any(|fatal| fatal == method) {
             return self.stage.outputs.push(Output::End(Ending::Exit(1)));
         }
-        if faults
-            .unanswered
-            .iter()
-            .any(|unanswered| unanswered == method)
-        {
+        if faults.unanswered.iter().any(|unanswered| unanswered == method) {
             return;
         }
-        let is_overloaded =
-            self.stage.overload_every > 0 && self.calls.is_multiple_of(self.stage.overload_every);
+        let is_overloaded = self.stage.overload_every > 0 && self.calls.is_multiple_of(self.stage.overload_every);
         let outcome = if method == "initialize" {
             match faults::handshake(&self.stage, params.as_ref()) {
                 faults::Handshake::Right => self.answer(call, method, params),
@@ -167,10 +145,7 @@ impl Worker {
                 faults::Handshake::Silent => return,
             }
         } else if is_overloaded {
-            Err(Refusal::of(
-                Refusal::OVERLOADED,
-                "Server overloaded; retry later.",
-            ))
+            Err(Refusal::of(Refusal::OVERLOADED, "Server overloaded; retry later."))
         } else {
             self.answer(call, method, params)
         };
@@ -190,9 +165,7 @@ impl Worker {
     fn handle_notification(&mut self, connection: ConnectionId, method: &str) {
         if method == "initialized" && self.stage.script.handshake.reject_initialized {
             let refusal = Refusal::of(Refusal::METHOD_NOT_FOUND, "Method not found: initialized");
-            self.stage
-                .outputs
-                .send(connection, lines::error(None, &refusal));
+            self.stage.outputs.send(connection, lines::error(None, &refusal));
         }
     }
 

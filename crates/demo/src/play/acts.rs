@@ -65,11 +65,7 @@ impl Source {
     pub(crate) fn next(&mut self) -> Option<String> {
         match self {
             Self::Words(words) => words.pop_front(),
-            Self::Numbered {
-                letter,
-                next,
-                count,
-            } => (*next < *count).then(|| {
+            Self::Numbered { letter, next, count } => (*next < *count).then(|| {
                 *next += 1;
                 format!("{letter}{} ", *next - 1)
             }),

@@ -37,14 +37,7 @@ pub(crate) fn compose(steps: &[Step], scene: &mut Scene<'_>) -> VecDeque<Act> {
 }
 
 fn is_tool(step: &Step) -> bool {
-    matches!(
-        step,
-        Step::Shell { .. }
-            | Step::Patch { .. }
-            | Step::Plan
-            | Step::Tool { .. }
-            | Step::Tools { .. }
-    )
+    matches!(step, Step::Shell { .. } | Step::Patch { .. } | Step::Plan | Step::Tool { .. } | Step::Tools { .. })
 }
 
 impl Scene<'_> {
@@ -60,19 +53,11 @@ impl Scene<'_> {
             Step::Reason => self.reason(acts),
             Step::Shell { command, escalated } => {
                 let id = self.call_id();
-                acts.push(Act::Shell(Shell {
-                    id,
-                    command: command.clone(),
-                    escalated: *escalated,
-                }));
+                acts.push(Act::Shell(Shell { id, command: command.clone(), escalated: *escalated }));
                 acts.push(Act::Usage(TOOL));
             }
             Step::Patch { path, text } => {
-                acts.push(Act::Patch(Patch {
-                    id: self.call_id(),
-                    path: path.clone(),
-                    text: text.clone(),
-                }));
+                acts.push(Act::Patch(Patch { id: self.call_id(), path: path.clone(), text: text.clone() }));
                 acts.push(Act::Usage(TOOL));
             }
             Step::Plan => {
@@ -85,11 +70,7 @@ impl Scene<'_> {
                 acts.push(Act::Usage(TOOL));
             }
             Step::Tool { name, arguments } => {
-                let call = ToolUse {
-                    id: self.call_id(),
-                    name: name.clone(),
-                    arguments: arguments.clone(),
-                };
+                let call = ToolUse { id: self.call_id(), name: name.clone(), arguments: arguments.clone() };
                 acts.push(Act::Tools(vec![call]));
                 acts.push(Act::Usage(TOOL));
             }
@@ -126,11 +107,7 @@ impl Scene<'_> {
         match self.output_schema {
             Some(schema) => {
                 let answer = structured::example(schema).to_string();
-                self.message(
-                    words([answer.as_str()]),
-                    friendly::tokens(self.asked, &answer),
-                    acts,
-                );
+                self.message(words([answer.as_str()]), friendly::tokens(self.asked, &answer), acts);
             }
             None => {
                 let answer = friendly::answer(self.asked);
@@ -144,33 +121,17 @@ impl Scene<'_> {
     fn reason(&mut self, acts: &mut Vec<Act>) {
         let number = self.ids.number();
         let id = format!("rs_resp_{number}");
-        acts.push(Act::Open(Body::Reasoning {
-            id,
-            summary: Vec::new(),
-            content: Vec::new(),
-        }));
+        acts.push(Act::Open(Body::Reasoning { id, summary: Vec::new(), content: Vec::new() }));
         acts.push(Act::SummaryPart { index: 0 });
         for text in ["**Thinking", " hard** ", "about it."] {
-            acts.push(Act::SummaryText {
-                index: 0,
-                text: text.to_owned(),
-            });
+            acts.push(Act::SummaryText { index: 0, text: text.to_owned() });
         }
         acts.push(Act::SummaryPart { index: 1 });
-        acts.push(Act::SummaryText {
-            index: 1,
-            text: "Second part.".to_owned(),
-        });
+        acts.push(Act::SummaryText { index: 1, text: "Second part.".to_owned() });
         acts.extend(["raw ", "chain"].map(|text| Act::ReasoningText(text.to_owned())));
         acts.push(Act::Close);
-        acts.push(Act::Open(Body::message(
-            format!("msg_resp_{number}"),
-            String::new(),
-        )));
-        acts.push(Act::Stream {
-            source: words(["Reasoned ", "answer."]),
-            pause: Duration::ZERO,
-        });
+        acts.push(Act::Open(Body::message(format!("msg_resp_{number}"), String::new())));
+        acts.push(Act::Stream { source: words(["Reasoned ", "answer."]), pause: Duration::ZERO });
         acts.extend([Act::Close, Act::Usage(Tokens::of(100, 30, 20))]);
     }
 
@@ -179,10 +140,7 @@ impl Scene<'_> {
         let (retry, fail) = provider::cut();
         for outcome in [Act::Retry(retry), Act::Fail(fail)] {
             self.open_message(acts);
-            acts.push(Act::Stream {
-                source: words(["partial"]),
-                pause: Duration::ZERO,
-            });
+            acts.push(Act::Stream { source: words(["partial"]), pause: Duration::ZERO });
             acts.extend([Act::RateLimits, outcome]);
         }
     }
@@ -194,19 +152,10 @@ impl Scene<'_> {
             Fault::Crash { after, .. } => numbered('t', after),
             _ => words(["Before ", "the ", "fault; "]),
         };
-        acts.push(Act::Stream {
-            source: before,
-            pause: Duration::ZERO,
-        });
+        acts.push(Act::Stream { source: before, pause: Duration::ZERO });
         acts.push(Act::Fault(fault));
-        if !matches!(
-            fault,
-            Fault::Crash { .. } | Fault::HalfLine { rest: Rest::Never }
-        ) {
-            acts.push(Act::Stream {
-                source: words(["after ", "the ", "fault."]),
-                pause: Duration::ZERO,
-            });
+        if !matches!(fault, Fault::Crash { .. } | Fault::HalfLine { rest: Rest::Never }) {
+            acts.push(Act::Stream { source: words(["after ", "the ", "fault."]), pause: Duration::ZERO });
             acts.extend([Act::Close, Act::Usage(TEXT)]);
         }
     }
@@ -217,18 +166,11 @@ impl Scene<'_> {
 
     fn paced(&mut self, source: Source, pause: Duration, tokens: Tokens, acts: &mut Vec<Act>) {
         self.open_message(acts);
-        acts.extend([
-            Act::Stream { source, pause },
-            Act::Close,
-            Act::Usage(tokens),
-        ]);
+        acts.extend([Act::Stream { source, pause }, Act::Close, Act::Usage(tokens)]);
     }
 
     fn open_message(&mut self, acts: &mut Vec<Act>) {
-        acts.push(Act::Open(Body::message(
-            format!("msg_resp_{}", self.ids.number()),
-            String::new(),
-        )));
+        acts.push(Act::Open(Body::message(format!("msg_resp_{}", self.ids.number()), String::new())));
     }
 
     fn call_id(&mut self) -> String {
@@ -242,10 +184,7 @@ const TOOL: Tokens = Tokens::of(200, 20, 0);
 
 /// What the real worker reports when the window is full: all of it, and nothing else.
 fn full_window() -> Tokens {
-    Tokens {
-        total_tokens: CONTEXT_WINDOW_TOKENS,
-        ..Tokens::default()
-    }
+    Tokens { total_tokens: CONTEXT_WINDOW_TOKENS, ..Tokens::default() }
 }
 
 fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Source {
@@ -253,11 +192,7 @@ fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Source {
 }
 
 fn numbered(letter: char, count: u64) -> Source {
-    Source::Numbered {
-        letter,
-        next: 0,
-        count,
-    }
+    Source::Numbered { letter, next: 0, count }
 }
 
 impl Fault {

@@ -33,10 +33,7 @@ pub(super) fn pause(words: usize) -> Duration {
 /// A guess at four characters a token.
 pub(super) fn tokens(asked: &str, answer: &str) -> Tokens {
     let guess = |text: &str| u64::try_from(text.chars().count().div_ceil(4)).unwrap_or(u64::MAX);
-    Tokens {
-        cached_input_tokens: 0,
-        ..Tokens::of(guess(asked), guess(answer), 0)
-    }
+    Tokens { cached_input_tokens: 0, ..Tokens::of(guess(asked), guess(answer), 0) }
 }
 
 fn quoted(asked: &str) -> Option<String> {

@@ -28,10 +28,7 @@ mod tests {
 
     #[test]
     fn last_marker_counts() {
-        assert_eq!(
-            last_marker("say [[text]] or [[deltas 3]] please"),
-            Some("deltas 3")
-        );
+        assert_eq!(last_marker("say [[text]] or [[deltas 3]] please"), Some("deltas 3"));
     }
 
     #[test]

@@ -13,19 +13,12 @@ pub(super) fn http(code: u16) -> (Option<TurnError>, TurnError) {
             let info = json!({"responseTooManyFailedAttempts": {"httpStatusCode": 429}});
             (Some(reconnecting(Some(429), text)), error(text, info))
         }
-        500 => (
-            Some(reconnecting(None, HIGH_DEMAND)),
-            error(HIGH_DEMAND, json!("internalServerError")),
-        ),
+        500 => (Some(reconnecting(None, HIGH_DEMAND)), error(HIGH_DEMAND, json!("internalServerError"))),
         code => {
             let text = format!(
                 "unexpected status {code}{reason}: {message}, url: http://127.0.0.1:0/v1/responses",
                 reason = reason(code),
-                message = if code == 401 {
-                    "Incorrect API key".to_owned()
-                } else {
-                    format!("mock error {code}")
-                },
+                message = if code == 401 { "Incorrect API key".to_owned() } else { format!("mock error {code}") },
             );
             let info = json!({"httpConnectionFailed": {"httpStatusCode": code}});
             (Some(reconnecting(Some(code), &text)), error(&text, info))
@@ -41,10 +34,7 @@ pub(super) fn context_overflow() -> TurnError {
 }
 
 pub(super) fn quota() -> TurnError {
-    error(
-        "Quota exceeded. Check your plan and billing details.",
-        json!("usageLimitExceeded"),
-    )
+    error("Quota exceeded. Check your plan and billing details.", json!("usageLimitExceeded"))
 }
 
 /// A stream that the provider cut: first retried, then given up.
@@ -53,17 +43,11 @@ pub(super) fn cut() -> (TurnError, TurnError) {
 }
 
 const CUT: &str = "stream disconnected before completion: stream closed before response.completed";
-const HIGH_DEMAND: &str =
-    "We’re currently experiencing high demand, which may cause temporary errors.";
+const HIGH_DEMAND: &str = "We’re currently experiencing high demand, which may cause temporary errors.";
 const BODY_400: &str = r#"{"error":{"code":"context_length_exceeded","message":"Your input exceeds the context window of this model.","type":"invalid_request_error"}}"#;
 
 fn error(message: &str, codex_error_info: Value) -> TurnError {
-    TurnError {
-        message: message.to_owned(),
-        codex_error_info,
-        additional_details: None,
-        misalignment: (),
-    }
+    TurnError { message: message.to_owned(), codex_error_info, additional_details: None, misalignment: () }
 }
 
 fn reconnecting(status: Option<u16>, details: &str) -> TurnError {

@@ -91,10 +91,9 @@ pub(crate) enum StepError {
 }
 
 const NAMES: &[&str] = &[
-    "text", "say", "deltas", "flood", "slow", "reason", "shell", "shellesc", "patch", "plan",
-    "tool", "tools", "json", "http", "httponce", "ctx", "quota", "drop", "hang", "friendly",
-    "partial", "garbage", "utf8", "line", "deep", "crash", "stderr", "orphan", "sigterm",
-    "answers", "overload",
+    "text", "say", "deltas", "flood", "slow", "reason", "shell", "shellesc", "patch", "plan", "tool", "tools", "json",
+    "http", "httponce", "ctx", "quota", "drop", "hang", "friendly", "partial", "garbage", "utf8", "line", "deep",
+    "crash", "stderr", "orphan", "sigterm", "answers", "overload",
 ];
 
 impl Step {
@@ -102,35 +101,15 @@ impl Step {
     pub(crate) fn parse(words: &str) -> Result<Self, StepError> {
         let words = words.trim();
         let (name, argument) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
-        let reader = Reader {
-            step: words,
-            argument: argument.trim(),
-        };
+        let reader = Reader { step: words, argument: argument.trim() };
         Ok(match name {
             "text" => Self::Say(["Hello ", "from ", "mock", "."].map(str::to_owned).to_vec()),
-            "say" => Self::Say(
-                reader
-                    .argument
-                    .split_inclusive(' ')
-                    .map(str::to_owned)
-                    .collect(),
-            ),
-            "deltas" | "flood" => Self::Deltas {
-                count: reader.number(0, 100)?,
-            },
-            "slow" => Self::Slow {
-                count: reader.number(0, 20)?,
-                pause: reader.milliseconds(1, 200)?,
-            },
+            "say" => Self::Say(reader.argument.split_inclusive(' ').map(str::to_owned).collect()),
+            "deltas" | "flood" => Self::Deltas { count: reader.number(0, 100)? },
+            "slow" => Self::Slow { count: reader.number(0, 20)?, pause: reader.milliseconds(1, 200)? },
             "reason" => Self::Reason,
-            "shell" => Self::Shell {
-                command: reader.argument.to_owned(),
-                escalated: false,
-            },
-            "shellesc" => Self::Shell {
-                command: reader.argument.to_owned(),
-                escalated: true,
-            },
+            "shell" => Self::Shell { command: reader.argument.to_owned(), escalated: false },
+            "shellesc" => Self::Shell { command: reader.argument.to_owned(), escalated: true },
             "patch" => {
                 let (path, text) = reader.split("hello");
                 Self::Patch { path, text }
@@ -140,19 +119,10 @@ impl Step {
                 let (name, arguments) = reader.split("{}");
                 Self::Tool { name, arguments }
             }
-            "tools" => Self::Tools {
-                name: reader.split("").0,
-                count: reader.number(1, 2)?,
-            },
+            "tools" => Self::Tools { name: reader.split("").0, count: reader.number(1, 2)? },
             "json" => Self::Json(reader.argument.to_owned()),
-            "http" => Self::Http {
-                code: reader.number(0, 500)?,
-                once: false,
-            },
-            "httponce" => Self::Http {
-                code: reader.number(0, 500)?,
-                once: true,
-            },
+            "http" => Self::Http { code: reader.number(0, 500)?, once: false },
+            "httponce" => Self::Http { code: reader.number(0, 500)?, once: true },
             "ctx" => Self::ContextOverflow,
             "quota" => Self::Quota,
             "drop" => Self::Drop,
@@ -167,37 +137,23 @@ impl Fault {
     fn parse(name: &str, reader: &Reader<'_>) -> Result<Self, StepError> {
         Ok(match name {
             "partial" if reader.argument == "exit" => Self::HalfLine { rest: Rest::Never },
-            "partial" => Self::HalfLine {
-                rest: Rest::After(reader.milliseconds(0, 200)?),
-            },
+            "partial" => Self::HalfLine { rest: Rest::After(reader.milliseconds(0, 200)?) },
             "garbage" => Self::Garbage,
             "utf8" => Self::InvalidUtf8,
-            "line" => Self::LongLine {
-                bytes: reader.number(0, 1_000_000)?,
-            },
-            "deep" => Self::DeepJson {
-                depth: reader.number(0, 1000)?,
-            },
-            "crash" => Self::Crash {
-                after: reader.number(0, 0)?,
-                ending: reader.ending()?,
-            },
-            "stderr" => Self::Noise {
-                bytes: reader.number(0, 1_000_000)?,
-            },
+            "line" => Self::LongLine { bytes: reader.number(0, 1_000_000)? },
+            "deep" => Self::DeepJson { depth: reader.number(0, 1000)? },
+            "crash" => Self::Crash { after: reader.number(0, 0)?, ending: reader.ending()? },
+            "stderr" => Self::Noise { bytes: reader.number(0, 1_000_000)? },
             "orphan" => Self::Leave(match reader.argument {
                 "" | "group" => Grandchild::InGroup,
                 "own" => Grandchild::Apart,
                 _ => return Err(reader.wanted("`group` or `own`")),
             }),
             "sigterm" => Self::IgnoreTerminate,
-            "answers" => Self::Answers(
-                AnswerFault::parse(reader.argument)
-                    .ok_or_else(|| reader.wanted(AnswerFault::NAMES))?,
-            ),
-            "overload" => Self::Overload {
-                every: reader.number(0, 2)?,
-            },
+            "answers" => {
+                Self::Answers(AnswerFault::parse(reader.argument).ok_or_else(|| reader.wanted(AnswerFault::NAMES))?)
+            }
+            "overload" => Self::Overload { every: reader.number(0, 2)? },
             _ => return Err(StepError::Unknown(name.to_owned())),
         })
     }
@@ -210,18 +166,11 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn number<N: std::str::FromStr<Err = ParseIntError>>(
-        &self,
-        at: usize,
-        default: N,
-    ) -> Result<N, StepError> {
+    fn number<N: std::str::FromStr<Err = ParseIntError>>(&self, at: usize, default: N) -> Result<N, StepError> {
         let Some(word) = self.argument.split_whitespace().nth(at) else {
             return Ok(default);
         };
-        word.parse().map_err(|error| StepError::Number {
-            step: self.step.to_owned(),
-            error,
-        })
+        word.parse().map_err(|error| StepError::Number { step: self.step.to_owned(), error })
     }
 
     fn milliseconds(&self, at: usize, default: u64) -> Result<Duration, StepError> {
@@ -230,10 +179,7 @@ impl Reader<'_> {
 
     /// The first word and what follows it.
     fn split(&self, default: &str) -> (String, String) {
-        let (first, rest) = self
-            .argument
-            .split_once(' ')
-            .unwrap_or((self.argument, default));
+        let (first, rest) = self.argument.split_once(' ').unwrap_or((self.argument, default));
         (first.to_owned(), rest.trim().to_owned())
     }
 
@@ -247,10 +193,7 @@ impl Reader<'_> {
     }
 
     fn wanted(&self, wanted: &'static str) -> StepError {
-        StepError::Argument {
-            step: self.step.to_owned(),
-            wanted,
-        }
+        StepError::Argument { step: self.step.to_owned(), wanted }
     }
 }
 
@@ -263,30 +206,15 @@ mod tests {
 
     #[test]
     fn arguments_have_defaults() {
-        assert_eq!(
-            Step::parse("slow 3"),
-            Ok(Step::Slow {
-                count: 3,
-                pause: Duration::from_millis(200)
-            })
-        );
-        assert_eq!(
-            Step::parse("crash 5 exit 3"),
-            Ok(Step::Fault(Fault::Crash {
-                after: 5,
-                ending: Ending::Exit(3)
-            }))
-        );
+        assert_eq!(Step::parse("slow 3"), Ok(Step::Slow { count: 3, pause: Duration::from_millis(200) }));
+        assert_eq!(Step::parse("crash 5 exit 3"), Ok(Step::Fault(Fault::Crash { after: 5, ending: Ending::Exit(3) })));
     }
 
     #[test]
     fn a_wrong_step_is_named() {
         let message = |step| Step::parse(step).unwrap_err().to_string();
         assert!(message("dance").starts_with("unknown step `dance`; steps are text, say"));
-        assert_eq!(
-            message("deltas many"),
-            "step `deltas many`: invalid digit found in string"
-        );
+        assert_eq!(message("deltas many"), "step `deltas many`: invalid digit found in string");
         assert_eq!(message("orphan far"), "step `orphan far`: `group` or `own`");
     }
 }

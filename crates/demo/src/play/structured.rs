@@ -19,12 +19,7 @@ impl Example<'_> {
         let Some(depth) = depth.checked_sub(1) else {
             return Value::Null;
         };
-        let first = |key: &str| {
-            schema
-                .get(key)
-                .and_then(Value::as_array)
-                .and_then(|values| values.first())
-        };
+        let first = |key: &str| schema.get(key).and_then(Value::as_array).and_then(|values| values.first());
         if let Some(value) = schema.get("const").or_else(|| first("enum")) {
             return value.clone();
         }
@@ -44,9 +39,7 @@ impl Example<'_> {
             "object" => self.object(schema, depth),
             "array" => self.array(schema, depth),
             "string" => string(schema),
-            "integer" => json!(bound(schema, 1.0).ceil())
-                .as_f64()
-                .map_or(json!(1), whole),
+            "integer" => json!(bound(schema, 1.0).ceil()).as_f64().map_or(json!(1), whole),
             "number" => json!(bound(schema, 1.0)),
             "boolean" => json!(true),
             _ => Value::Null,
@@ -69,9 +62,7 @@ impl Example<'_> {
 
     fn array(&self, schema: &Value, depth: usize) -> Value {
         let wanted = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1);
-        let item = schema
-            .get("items")
-            .map_or(json!("demo"), |items| self.of(items, depth));
+        let item = schema.get("items").map_or(json!("demo"), |items| self.of(items, depth));
         Value::Array(vec![item; usize::try_from(wanted).unwrap_or(1).min(100)])
     }
 }
@@ -80,11 +71,9 @@ impl Example<'_> {
 fn type_of(schema: &Value) -> &str {
     match schema.get("type") {
         Some(Value::String(name)) => name,
-        Some(Value::Array(names)) => names
-            .iter()
-            .filter_map(Value::as_str)
-            .find(|name| *name != "null")
-            .unwrap_or("null"),
+        Some(Value::Array(names)) => {
+            names.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or("null")
+        }
         _ if schema.get("properties").is_some() => "object",
         _ if schema.get("items").is_some() => "array",
         _ => "string",
@@ -101,40 +90,20 @@ fn string(schema: &Value) -> Value {
         Some("uuid") => "00000000-0000-4000-8000-000000000000",
         _ => "demo",
     };
-    let limit = |key| {
-        schema
-            .get(key)
-            .and_then(Value::as_u64)
-            .and_then(|length| usize::try_from(length).ok())
-    };
-    let padded = format!(
-        "{text:o<width$}",
-        width = limit("minLength").unwrap_or(0).min(10_000)
-    );
-    json!(
-        padded
-            .chars()
-            .take(limit("maxLength").unwrap_or(usize::MAX))
-            .collect::<String>()
-    )
+    let limit = |key| schema.get(key).and_then(Value::as_u64).and_then(|length| usize::try_from(length).ok());
+    let padded = format!("{text:o<width$}", width = limit("minLength").unwrap_or(0).min(10_000));
+    json!(padded.chars().take(limit("maxLength").unwrap_or(usize::MAX)).collect::<String>())
 }
 
 /// A number within the bounds, near `wanted`.
 fn bound(schema: &Value, wanted: f64) -> f64 {
     let limit = |key| schema.get(key).and_then(Value::as_f64);
-    let low = limit("minimum")
-        .or_else(|| limit("exclusiveMinimum").map(|low| low + 1.0))
-        .unwrap_or(f64::MIN);
-    let high = limit("maximum")
-        .or_else(|| limit("exclusiveMaximum").map(|high| high - 1.0))
-        .unwrap_or(f64::MAX);
+    let low = limit("minimum").or_else(|| limit("exclusiveMinimum").map(|low| low + 1.0)).unwrap_or(f64::MIN);
+    let high = limit("maximum").or_else(|| limit("exclusiveMaximum").map(|high| high - 1.0)).unwrap_or(f64::MAX);
     wanted.max(low).min(high)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "an example beyond 64 bits saturates"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "an example beyond 64 bits saturates")]
 fn whole(number: f64) -> Value {
     json!(number as i64)
 }
@@ -151,11 +120,7 @@ fn merged(parts: impl Iterator<Item = Value>) -> Value {
 }
 
 fn list<'a>(schema: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    schema
-        .get(key)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+    schema.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -191,9 +156,7 @@ mod tests {
     fn a_schema_that_holds_itself_ends() {
         check(
             r##"{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"next":{"$ref":"#/$defs/node"}}}}}"##,
-            expect![[
-                r#"{"next":{"next":{"next":{"next":{"next":{"next":{"next":{"next":null}}}}}}}}"#
-            ]],
+            expect![[r#"{"next":{"next":{"next":{"next":{"next":{"next":{"next":{"next":null}}}}}}}}"#]],
         );
     }
 }

@@ -24,14 +24,11 @@ where
                 "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: {accept}\r\n\r\n"
             );
             stream.write_all(answer.as_bytes()).await?;
-            return Ok(Some(
-                WebSocketStream::from_partially_read(stream, rest, Role::Server, None).await,
-            ));
+            return Ok(Some(WebSocketStream::from_partially_read(stream, rest, Role::Server, None).await));
         }
         Verdict::Answer(status, reason) => (status, reason),
     };
-    let answer =
-        format!("HTTP/1.1 {status} {reason}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let answer = format!("HTTP/1.1 {status} {reason}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;
     Ok(None)
@@ -66,30 +63,17 @@ enum Verdict<'a> {
 impl<'a> Request<'a> {
     fn parse(head: &'a str) -> Self {
         let mut lines = head.split("\r\n");
-        let path = lines
-            .next()
-            .and_then(|line| line.split(' ').nth(1))
-            .unwrap_or_default();
+        let path = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
         let headers = lines.filter_map(|line| line.split_once(':'));
-        Self {
-            path,
-            headers: headers
-                .map(|(name, value)| (name.to_ascii_lowercase(), value.trim()))
-                .collect(),
-        }
+        Self { path, headers: headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim())).collect() }
     }
 
     fn header(&self, name: &str) -> Option<&'a str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| *value)
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
     fn verdict(&self) -> Verdict<'a> {
-        let is_upgrade = self
-            .header("upgrade")
-            .is_some_and(|value| value.eq_ignore_ascii_case("websocket"));
+        let is_upgrade = self.header("upgrade").is_some_and(|value| value.eq_ignore_ascii_case("websocket"));
         match self.header("sec-websocket-key") {
             _ if self.header("origin").is_some() => Verdict::Answer(403, "Forbidden"),
             Some(key) if is_upgrade => Verdict::Upgrade { key },
@@ -110,17 +94,8 @@ mod tests {
         }
         let upgrade = "GET / HTTP/1.1\r\nUpgrade: WebSocket\r\nSec-WebSocket-Key: k\r\n";
         assert_eq!(verdict(upgrade), Verdict::Upgrade { key: "k" });
-        assert_eq!(
-            verdict(&format!("{upgrade}Origin: http://a\r\n")),
-            Verdict::Answer(403, "Forbidden")
-        );
-        assert_eq!(
-            verdict("GET /readyz HTTP/1.1\r\n"),
-            Verdict::Answer(200, "OK")
-        );
-        assert_eq!(
-            verdict("GET / HTTP/1.1\r\n"),
-            Verdict::Answer(400, "Bad Request")
-        );
+        assert_eq!(verdict(&format!("{upgrade}Origin: http://a\r\n")), Verdict::Answer(403, "Forbidden"));
+        assert_eq!(verdict("GET /readyz HTTP/1.1\r\n"), Verdict::Answer(200, "OK"));
+        assert_eq!(verdict("GET / HTTP/1.1\r\n"), Verdict::Answer(400, "Bad Request"));
     }
 }

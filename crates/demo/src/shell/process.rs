@@ -37,10 +37,7 @@ pub(super) fn end(ending: Ending) -> ExitCode {
         Ending::Exit(code) => ExitCode::from(code),
         Ending::Abort => std::process::abort(),
         Ending::Kill => {
-            let _ = rustix::process::kill_process(
-                rustix::process::getpid(),
-                rustix::process::Signal::KILL,
-            );
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
             ExitCode::FAILURE
         }
     }
@@ -63,21 +60,14 @@ fn noise(bytes: u64) {
 }
 
 /// The process keeps none of the worker's streams, so that only its group or its ancestry betrays it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "plays the fault of a worker that leaves processes behind"
-)]
+#[expect(clippy::disallowed_methods, reason = "plays the fault of a worker that leaves processes behind")]
 fn leave(grandchild: Grandchild) {
     let (program, arguments): (_, &[&str]) = match grandchild {
         Grandchild::InGroup => ("sleep", &[ORPHAN_SECONDS]),
         Grandchild::Apart => ("setsid", &["sleep", ORPHAN_SECONDS]),
     };
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.spawn() {
         Ok(child) => say(&format!("left behind {}", child.id())),
         Err(error) => say(&format!("ERROR cannot leave a process behind: {error}")),

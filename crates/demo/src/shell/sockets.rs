@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream as BlockingUnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -32,26 +33,24 @@ use crate::worker::Worker;
 const INBOX_MESSAGES: usize = 128;
 /// Outputs that wait for one connection.
 const OUTBOX_OUTPUTS: usize = 16;
+/// Clients at one time.
+const CONNECTIONS_MAX: usize = 256;
+/// A client has so long to ask for its WebSocket.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait when the system can open nothing more.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A client that takes nothing for so long is disconnected.
 const SLOW_CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves until it is told to end.
 pub(crate) fn run(worker: Worker, capture: Capture, listen: &Listen) -> io::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = Listener::bind(listen).await?;
         process::say(&format!("listening on {}", listener.address()?));
         let (arrivals, inbox) = mpsc::channel(INBOX_MESSAGES);
-        let shell = Shell {
-            worker,
-            capture,
-            inbox,
-            outboxes: BTreeMap::new(),
-            deafness: Deafness::default(),
-            terminations: 0,
-        };
+        let shell =
+            Shell { worker, capture, inbox, outboxes: BTreeMap::new(), deafness: Deafness::default(), terminations: 0 };
         tokio::select! {
             code = shell.run() => Ok(code),
             error = accept_all(&listener, arrivals) => Err(error),
@@ -107,8 +106,7 @@ impl Shell {
             }
             Arrival::Line(connection, line) => {
                 self.capture.line(line.as_bytes());
-                self.worker
-                    .handle_line(connection, line.as_bytes(), Now::read());
+                self.worker.handle_line(connection, line.as_bytes(), Now::read());
             }
             Arrival::Closed(connection) => self.close(connection),
         }
@@ -137,11 +135,7 @@ impl Shell {
         let Some(outbox) = self.outboxes.get(&connection) else {
             return;
         };
-        if outbox
-            .send_timeout(output, SLOW_CLIENT_TIMEOUT)
-            .await
-            .is_err()
-        {
+        if outbox.send_timeout(output, SLOW_CLIENT_TIMEOUT).await.is_err() {
             self.close(connection);
         }
     }
@@ -157,7 +151,7 @@ async fn sleep_until(due: Option<Instant>) {
 /// A bound address; a unix socket is removed with it.
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    Unix { listener: UnixListener, path: PathBuf, inode: u64 },
 }
 
 impl Listener {
@@ -167,7 +161,10 @@ impl Listener {
                 "refusing a non-loopback address: the demo worker has no authentication; use 127.0.0.1",
             )),
             Listen::Ws(address) => Ok(Self::Tcp(bind_tcp(*address).await?)),
-            Listen::Unix(path) => Ok(Self::Unix(bind_unix(path)?, path.clone())),
+            Listen::Unix(path) => {
+                let (listener, inode) = bind_unix(path)?;
+                Ok(Self::Unix { listener, path: path.clone(), inode })
+            }
             Listen::Stdio => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -175,7 +172,7 @@ impl Listener {
     fn address(&self) -> io::Result<String> {
         match self {
             Self::Tcp(listener) => Ok(format!("ws://{}", listener.local_addr()?)),
-            Self::Unix(_, path) => Ok(format!("unix://{}", path.display())),
+            Self::Unix { path, .. } => Ok(format!("unix://{}", path.display())),
         }
     }
 }
@@ -184,65 +181,79 @@ async fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// A socket that only its owner may use, from the moment it can be found. One that nobody answers is replaced.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    if BlockingUnixStream::connect(path).is_ok() {
-        return Err(io::Error::other(
-            "app-server control socket is already in use",
-        ));
+/// A socket that only its owner may use: it comes into being in a private directory and moves to its place with its
+/// mode. A socket that nobody answers is replaced, anything else is left alone.
+fn bind_unix(path: &Path) -> io::Result<(UnixListener, u64)> {
+    if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
+        return Err(io::Error::other(format!("{} is there and is not a socket: choose another path", path.display())));
     }
-    let unnamed = path.with_extension(format!("{}.new", std::process::id()));
+    if BlockingUnixStream::connect(path).is_ok() {
+        return Err(io::Error::other("app-server control socket is already in use"));
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let private = tempfile::Builder::new().prefix(".").tempdir_in(parent)?;
+    let unnamed = private.path().join("s");
     let listener = UnixListener::bind(&unnamed)?;
     fs::set_permissions(&unnamed, Permissions::from_mode(0o600))?;
     fs::rename(&unnamed, path)?;
-    Ok(listener)
+    Ok((listener, path.symlink_metadata()?.ino()))
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
+        if let Self::Unix { path, inode, .. } = self
+            && path.symlink_metadata().is_ok_and(|found| found.ino() == *inode)
+        {
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Accepts connections until that fails.
+/// Accepts connections until that fails for good.
 async fn accept_all(listener: &Listener, arrivals: mpsc::Sender<Arrival>) -> io::Error {
     let mut connections = JoinSet::new();
-    for number in 0.. {
-        let connection = ConnectionId(number);
-        let arrivals = arrivals.clone();
-        match listener {
-            Listener::Tcp(listener) => match listener.accept().await {
-                Ok((stream, _)) => {
-                    let _ = stream.set_nodelay(true);
-                    connections.spawn(serve(stream, connection, arrivals));
-                }
-                Err(error) => return error,
-            },
-            Listener::Unix(listener, _) => match listener.accept().await {
-                Ok((stream, _)) => drop(connections.spawn(serve(stream, connection, arrivals))),
-                Err(error) => return error,
-            },
-        }
+    let mut numbers = (0..).map(ConnectionId);
+    loop {
+        let accepted = match listener {
+            Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
+            Listener::Unix { listener, .. } => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+        };
         while connections.try_join_next().is_some() {}
+        match (accepted, numbers.next()) {
+            // One more than may be is closed at once.
+            (Ok(_), _) if connections.len() >= CONNECTIONS_MAX => {}
+            (Ok(Stream::Tcp(stream)), Some(connection)) => {
+                let _ = stream.set_nodelay(true);
+                connections.spawn(serve(stream, connection, arrivals.clone()));
+            }
+            (Ok(Stream::Unix(stream)), Some(connection)) => {
+                connections.spawn(serve(stream, connection, arrivals.clone()));
+            }
+            (Err(error), Some(_)) if is_passing(&error) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            (Err(error), _) => return error,
+            (Ok(_), None) => return io::ErrorKind::Other.into(),
+        }
     }
-    io::ErrorKind::Other.into()
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// Too many open files, or a client that gave up: the next one may fare better.
+fn is_passing(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(code, Some(Errno::MFILE | Errno::NFILE | Errno::CONNABORTED))
 }
 
 async fn serve<S>(stream: S, connection: ConnectionId, arrivals: mpsc::Sender<Arrival>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let Ok(Some(socket)) = http::accept(stream).await else {
-        return;
-    };
+    let Ok(Ok(Some(socket))) = tokio::time::timeout(HANDSHAKE_TIMEOUT, http::accept(stream)).await else { return };
     let (outbox, outputs) = mpsc::channel(OUTBOX_OUTPUTS);
-    if arrivals
-        .send(Arrival::Opened(connection, outbox))
-        .await
-        .is_ok()
-    {
+    if arrivals.send(Arrival::Opened(connection, outbox)).await.is_ok() {
         converse(socket, connection, &arrivals, outputs).await;
         let _ = arrivals.send(Arrival::Closed(connection)).await;
     }
@@ -261,10 +272,7 @@ async fn converse<S>(
     let reading = async {
         while let Some(Ok(message)) = stream.next().await {
             if let Message::Text(line) = message
-                && arrivals
-                    .send(Arrival::Line(connection, line))
-                    .await
-                    .is_err()
+                && arrivals.send(Arrival::Line(connection, line)).await.is_err()
             {
                 return;
             }
@@ -291,27 +299,16 @@ async fn converse<S>(
 /// The frames of an output: one a line; a long line in pieces that are never all there.
 fn frames(output: Output, unfinished: &mut Vec<u8>) -> Box<dyn Iterator<Item = Message> + Send> {
     match output {
-        Output::LongLine {
-            head,
-            filler_bytes,
-            mut tail,
-            ..
-        } => {
+        Output::LongLine { head, filler_bytes, mut tail, .. } => {
             tail.pop();
             Box::new(long_line(head, filler_bytes, tail))
         }
         Output::Bytes { bytes, .. } => {
             unfinished.extend_from_slice(&bytes);
-            let whole = unfinished
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(0, |last| last + 1);
+            let whole = unfinished.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
             let rest = unfinished.split_off(whole);
             let lines = std::mem::replace(unfinished, rest);
-            let frames: Vec<Message> = lines
-                .split_inclusive(|byte| *byte == b'\n')
-                .map(frame)
-                .collect();
+            let frames: Vec<Message> = lines.split_inclusive(|byte| *byte == b'\n').map(frame).collect();
             Box::new(frames.into_iter())
         }
         _ => Box::new(std::iter::empty()),
@@ -327,14 +324,8 @@ fn frame(line: &[u8]) -> Message {
     }
 }
 
-fn long_line(
-    head: Vec<u8>,
-    filler_bytes: u64,
-    tail: Vec<u8>,
-) -> impl Iterator<Item = Message> + Send {
-    let piece = |bytes: Vec<u8>, kind, is_last| {
-        Message::Frame(Frame::message(bytes, OpCode::Data(kind), is_last))
-    };
+fn long_line(head: Vec<u8>, filler_bytes: u64, tail: Vec<u8>) -> impl Iterator<Item = Message> + Send {
+    let piece = |bytes: Vec<u8>, kind, is_last| Message::Frame(Frame::message(bytes, OpCode::Data(kind), is_last));
     let mut left = filler_bytes;
     let filler = std::iter::from_fn(move || {
         let length = usize::try_from(left).unwrap_or(usize::MAX).min(CHUNK_BYTES);

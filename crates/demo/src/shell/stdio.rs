@@ -32,10 +32,7 @@ pub(crate) fn run(mut worker: Worker, mut capture: Capture) -> ExitCode {
     let deafness = Deafness::default();
     watch_terminate(arrivals.clone(), deafness.clone());
     thread::spawn(move || read_lines(&arrivals));
-    let mut stdout = Gathered {
-        sink: io::stdout().lock(),
-        buffer: Vec::with_capacity(CHUNK_BYTES),
-    };
+    let mut stdout = Gathered { sink: io::stdout().lock(), buffer: Vec::with_capacity(CHUNK_BYTES) };
     worker.handle_opened(CLIENT);
     loop {
         match drain(&mut worker, &mut stdout, &deafness) {
@@ -78,10 +75,7 @@ fn read_lines(arrivals: &SyncSender<Wake>) {
 
 /// SIGTERM ends the loop, or, if that is stuck in a write, the process.
 fn watch_terminate(arrivals: SyncSender<Wake>, deafness: Deafness) {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    else {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;
     };
     let Ok(mut terminate) = runtime.block_on(async { signal(SignalKind::terminate()) }) else {
@@ -120,20 +114,11 @@ fn wait(inbox: &Receiver<Wake>, until: Option<Instant>) -> Wake {
 }
 
 /// Does all the worker wants done; an exit code if that was to end.
-fn drain(
-    worker: &mut Worker,
-    stdout: &mut Gathered<impl Write>,
-    deafness: &Deafness,
-) -> io::Result<Option<ExitCode>> {
+fn drain(worker: &mut Worker, stdout: &mut Gathered<impl Write>, deafness: &Deafness) -> io::Result<Option<ExitCode>> {
     while let Some(output) = worker.poll_output(Instant::now()) {
         match output {
             Output::Bytes { bytes, .. } => stdout.write(&bytes)?,
-            Output::LongLine {
-                head,
-                filler_bytes,
-                tail,
-                ..
-            } => {
+            Output::LongLine { head, filler_bytes, tail, .. } => {
                 stdout.write(&head)?;
                 stdout.fill(filler_bytes)?;
                 stdout.write(&tail)?;
@@ -191,10 +176,7 @@ mod tests {
 
     #[test]
     fn what_is_gathered_keeps_its_order() {
-        let mut gathered = Gathered {
-            sink: Vec::new(),
-            buffer: Vec::new(),
-        };
+        let mut gathered = Gathered { sink: Vec::new(), buffer: Vec::new() };
         gathered.write(b"head ").unwrap();
         gathered.fill(100_000).unwrap();
         gathered.write(b" tail").unwrap();

@@ -14,11 +14,7 @@ fn check_answer(play: &str, expected: Expect) {
     theatre.play(V2_OPENING);
     theatre.log.clear();
     let log = theatre.play(play);
-    expected.assert_eq(part(
-        log,
-        r#""type":"agentMessage"}}}"#,
-        r#""type":"agentMessage"}}}"#,
-    ));
+    expected.assert_eq(part(log, r#""type":"agentMessage"}}}"#, r#""type":"agentMessage"}}}"#));
 }
 
 /// What comes after the user's message, to the end of everything.
@@ -53,10 +49,7 @@ fn half_a_line_holds_back_everything_until_the_rest() {
     theatre.log.clear();
     let before = theatre.play(&play).len();
     let log = theatre.play("2 ms pass");
-    assert!(
-        log[..before].trim_end().ends_with(r#"\"threadId\":\"00""#),
-        "{log}"
-    );
+    assert!(log[..before].trim_end().ends_with(r#"\"threadId\":\"00""#), "{log}");
     expect![[r##"
         A raw "in two pieces; \"},\"emittedAtMs\":1800000000000}\n"
         A {"method":"item/agentMessage/delta","params":{"delta":"after ","itemId":"msg_resp_4"}}
@@ -208,9 +201,8 @@ fn answers_come_in_the_wrong_order() {
 
 #[test]
 fn answers_come_twice_or_to_nobody() {
-    let play = turn(3, "[[answers twice]]")
-        + "\n"
-        + r#"A< {"id":4,"method":"thread/loaded/list","params":{"limit":1}}"#;
+    let play =
+        turn(3, "[[answers twice]]") + "\n" + r#"A< {"id":4,"method":"thread/loaded/list","params":{"limit":1}}"#;
     let play = play + "\n" + &turn(5, "[[answers unknown]]");
     let play = play + "\n" + r#"A< {"id":6,"method":"thread/loaded/list","params":{"limit":1}}"#;
     let home = TempDir::new().unwrap();
@@ -226,7 +218,8 @@ fn answers_come_twice_or_to_nobody() {
         A {"id":5,"result":{"turn":{"id":"#4","items":[],"itemsView":"notLoaded","status":"inProgress"}}}
         A {"id":"nobody-asked","result":{}}
         A {"id":6,"result":{"data":["#1"]}}
-    "##]].assert_eq(&answers);
+    "##]]
+    .assert_eq(&answers);
 }
 
 #[test]
@@ -251,11 +244,7 @@ fn calls_are_refused_as_overload_left_unanswered_or_fatal() {
 #[test]
 fn initialize_that_says_too_much_is_rejected_and_may_be_retried() {
     let home = TempDir::new().unwrap();
-    let mut theatre = Theatre::new(
-        Dialect::V2,
-        &home,
-        "[handshake]\nreject_v2 = true\nreject_initialized = true",
-    );
+    let mut theatre = Theatre::new(Dialect::V2, &home, "[handshake]\nreject_v2 = true\nreject_initialized = true");
     let play = r#"
         A connects
         A< {"id":1,"method":"initialize","params":{"clientInfo":{"name":"test","version":"0"},"protocolVersion":"v2","capabilities":{}}}
@@ -283,13 +272,20 @@ fn silent_handshake_is_never_answered() {
 fn a_line_that_is_no_utf8_ends_the_worker() {
     let home = TempDir::new().unwrap();
     let mut theatre = Theatre::new(Dialect::V2, &home, "");
-    theatre
-        .worker
-        .handle_line(super::connection("A"), b"\xff\xfe\n", theatre.now);
+    theatre.worker.handle_line(super::connection("A"), b"\xff\xfe\n", theatre.now);
     theatre.drain();
     expect![[r#"
         Log("ERROR failed to read stdin: the line is not UTF-8")
         End(Exit(0))
     "#]]
     .assert_eq(&theatre.log);
+}
+
+#[test]
+fn pause_without_end_is_no_overflow() {
+    let home = TempDir::new().unwrap();
+    let mut theatre = Theatre::new(Dialect::V2, &home, "");
+    theatre.play(V2_OPENING);
+    theatre.play(&turn(3, "[[slow 2 18446744073709551615]]"));
+    assert!(theatre.worker.is_busy());
 }

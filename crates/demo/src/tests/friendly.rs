@@ -20,23 +20,11 @@ fn prompt_without_a_marker_is_answered_word_by_word_in_less_than_two_seconds() {
     while theatre.worker.is_busy() {
         theatre.pass(1);
     }
-    assert!(
-        theatre.now.instant - begin < Duration::from_secs(2),
-        "{:?}",
-        theatre.now.instant - begin
-    );
-    let messages = theatre
-        .log
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(&line[2..]).ok());
-    let deltas: Vec<Value> = messages
-        .filter(|message| message["method"] == "item/agentMessage/delta")
-        .collect();
+    assert!(theatre.now.instant - begin < Duration::from_secs(2), "{:?}", theatre.now.instant - begin);
+    let messages = theatre.log.lines().filter_map(|line| serde_json::from_str::<Value>(&line[2..]).ok());
+    let deltas: Vec<Value> = messages.filter(|message| message["method"] == "item/agentMessage/delta").collect();
     assert!(deltas.len() > 50, "{}", deltas.len());
-    let text: String = deltas
-        .iter()
-        .map(|message| message["params"]["delta"].as_str().unwrap())
-        .collect();
+    let text: String = deltas.iter().map(|message| message["params"]["delta"].as_str().unwrap()).collect();
     expect![[r#"
         Hello from Switchboard's built-in demo worker. There is no model here: I understand nothing, but I speak the same protocol as the real one. You asked: “What is this?” And this answer streams to you word by word, as a model's would.
 

@@ -1,9 +1,14 @@
 //! Threads outlive the worker.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
 use expect_test::expect;
 use tempfile::TempDir;
 
 use super::{Theatre, V2_OPENING, lines_with, turn};
+use crate::home::Shelf;
 use crate::options::Dialect;
 
 const INITIALIZE: &str = r#"
@@ -87,4 +92,43 @@ fn shutdown_keeps_a_parked_turn_as_interrupted() {
     expect![[r##"
         A {"id":4,"result":{"backwardsCursor":"{\"requestedThreadId\":\"#1\",\"rolloutOrdinal\":0,\"includeAnchor\":true,\"scope\":{\"kind\":\"turns\"}}","data":[{"id":"#2","items":[{"content":[{"text":"[[tool ask {}]]","text_elements":[],"type":"text"}],"id":"#3","type":"userMessage"},{"arguments":{},"contentItems":[],"id":"call_resp_4","status":"failed","success":false,"tool":"ask","type":"dynamicToolCall"}],"itemsView":"full","status":"interrupted"}]}}
     "##]].assert_eq(theatre.play(read));
+}
+
+/// A thread with one turn, the worker gone, and its file.
+fn left_behind(home: &TempDir) -> (Theatre, PathBuf) {
+    let mut theatre = Theatre::new(Dialect::V2, home, "");
+    theatre.play(V2_OPENING);
+    theatre.play(&turn(3, "[[text]]"));
+    theatre.play(&format!("worker restarts{INITIALIZE}"));
+    theatre.log.clear();
+    let [file] = &theatre.worker.stage.home.files(Shelf::Active)[..] else { panic!("one thread, one file") };
+    (theatre, file.clone())
+}
+
+#[test]
+fn torn_or_broken_line_costs_nothing_else() {
+    let home = TempDir::new().unwrap();
+    let (mut theatre, file) = left_behind(&home);
+    let mut kept = fs::read(&file).unwrap();
+    kept.extend_from_slice(b"{\"item\":\xff\n{\"item\":{\"turnId\":\"ha");
+    fs::write(&file, kept).unwrap();
+    theatre.play(r#"A< {"id":4,"method":"thread/resume","params":{"threadId":"$2.thread.id"}}"#);
+    theatre.play(&turn(5, "[[say after the break]]"));
+    theatre.play(&format!("worker restarts{INITIALIZE}"));
+    theatre.log.clear();
+    let read = r#"A< {"id":6,"method":"thread/read","params":{"threadId":"$2.thread.id","includeTurns":true}}"#;
+    let log = theatre.play(read);
+    assert!(log.contains("Hello from mock.") && log.contains(r#""text":"after the break""#), "{log}");
+}
+
+#[test]
+fn home_with_traps_is_walked_to_the_end() {
+    let home = TempDir::new().unwrap();
+    let (mut theatre, file) = left_behind(&home);
+    let sessions = home.path().join("sessions");
+    symlink(&sessions, sessions.join("loop")).unwrap();
+    symlink("/dev/zero", sessions.join("rollout-zero.jsonl")).unwrap();
+    fs::copy(&file, sessions.join("rollout-2026-01-01T00-00-00-00000000-0000-7000-8000-000000000000.jsonl")).unwrap();
+    let log = theatre.play(r#"A< {"id":4,"method":"thread/list","params":{}}"#);
+    assert_eq!(log.matches(r#""preview":"[[text]]""#).count(), 1, "{log}");
 }

@@ -18,18 +18,8 @@ fn turns_are_played_by_text_or_in_order() {
         [[turns]]
         steps = ["tool nobody {}", "say two"]
     "#;
-    let play = [
-        "first",
-        "the weather?",
-        "second",
-        "the weather again",
-        "[[say three]]",
-    ];
-    let play: String = play
-        .iter()
-        .zip(3..)
-        .map(|(prompt, id)| turn(id, prompt) + "\n")
-        .collect();
+    let play = ["first", "the weather?", "second", "the weather again", "[[say three]]"];
+    let play: String = play.iter().zip(3..).map(|(prompt, id)| turn(id, prompt) + "\n").collect();
     let home = TempDir::new().unwrap();
     let mut theatre = Theatre::new(Dialect::V2, &home, script);
     theatre.play(V2_OPENING);
@@ -41,7 +31,8 @@ fn turns_are_played_by_text_or_in_order() {
         A {"method":"item/agentMessage/delta","params":{"delta":"two","itemId":"msg_resp_13"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"{\"sun\":true}","itemId":"msg_resp_17"}}
         A {"method":"item/agentMessage/delta","params":{"delta":"three","itemId":"msg_resp_21"}}
-    "#]].assert_eq(&lines_with(log, &["delta"]));
+    "#]]
+    .assert_eq(&lines_with(log, &["delta"]));
 }
 
 #[test]

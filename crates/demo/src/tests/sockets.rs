@@ -30,17 +30,10 @@ fn serve<T>(talk: impl AsyncFnOnce(&Path) -> T) -> T {
     let listen = Listen::Unix(path.clone());
     let home = Home::open(Some(directory.path().to_owned())).unwrap();
     let worker = Worker::new(Dialect::V2, home, Script::default(), Now::read());
-    let shell =
-        std::thread::spawn(move || sockets::run(worker, Capture::open(None).unwrap(), &listen));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let talked = runtime.block_on(async {
-        tokio::time::timeout(PATIENCE, talk(&path))
-            .await
-            .expect("the worker answers in time")
-    });
+    let shell = std::thread::spawn(move || sockets::run(worker, Capture::open(None).unwrap(), &listen));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let talked = runtime
+        .block_on(async { tokio::time::timeout(PATIENCE, talk(&path)).await.expect("the worker answers in time") });
     assert_eq!(shell.join().unwrap().unwrap(), ExitCode::from(3));
     assert!(!path.exists(), "the socket is removed at the end");
     talked
@@ -60,9 +53,7 @@ struct Client(WebSocketStream<UnixStream>);
 
 impl Client {
     async fn new(path: &Path) -> Self {
-        let (socket, _) = client_async("ws://localhost/", connected(path).await)
-            .await
-            .unwrap();
+        let (socket, _) = client_async("ws://localhost/", connected(path).await).await.unwrap();
         let mut client = Self(socket);
         let params = json!({"clientInfo": {"name": "test", "version": "0"}, "capabilities": {"experimentalApi": true}});
         client.call("initialize", params).await;
@@ -70,15 +61,13 @@ impl Client {
     }
 
     async fn call(&mut self, method: &str, params: Value) -> Value {
-        self.send(&json!({"id": method, "method": method, "params": params}))
-            .await;
+        self.send(&json!({"id": method, "method": method, "params": params})).await;
         self.until(|message| message["id"] == method).await["result"].take()
     }
 
     async fn turn(&mut self, thread: &Value, text: &str) {
         let params = json!({"threadId": thread, "input": [{"type": "text", "text": text}]});
-        self.send(&json!({"id": "turn", "method": "turn/start", "params": params}))
-            .await;
+        self.send(&json!({"id": "turn", "method": "turn/start", "params": params})).await;
     }
 
     async fn end_worker(mut self, thread: &Value) {
@@ -87,10 +76,7 @@ impl Client {
     }
 
     async fn send(&mut self, message: &Value) {
-        self.0
-            .send(Message::text(message.to_string()))
-            .await
-            .unwrap();
+        self.0.send(Message::text(message.to_string())).await.unwrap();
     }
 
     async fn until(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
@@ -111,29 +97,17 @@ fn parked_tool_call_is_handed_to_a_new_connection() {
     let (first, again) = serve(async |path| {
         let tool = json!({"name": "ask", "description": "d", "inputSchema": {}});
         let mut client = Client::new(path).await;
-        let opened = client
-            .call("thread/start", json!({"cwd": "/", "dynamicTools": [tool]}))
-            .await;
+        let opened = client.call("thread/start", json!({"cwd": "/", "dynamicTools": [tool]})).await;
         let thread = opened["thread"]["id"].clone();
         client.turn(&thread, "[[tool ask {}]]").await;
-        let first = client
-            .until(|message| message["method"] == "item/tool/call")
-            .await;
+        let first = client.until(|message| message["method"] == "item/tool/call").await;
         drop(client);
         let mut client = Client::new(path).await;
-        client
-            .send(&json!({"id": 2, "method": "thread/resume", "params": {"threadId": thread}}))
-            .await;
-        let again = client
-            .until(|message| message["method"] == "item/tool/call")
-            .await;
+        client.send(&json!({"id": 2, "method": "thread/resume", "params": {"threadId": thread}})).await;
+        let again = client.until(|message| message["method"] == "item/tool/call").await;
         let answer = json!({"contentItems": [], "success": true});
-        client
-            .send(&json!({"id": again["id"], "result": answer}))
-            .await;
-        client
-            .until(|message| message["method"] == "turn/completed")
-            .await;
+        client.send(&json!({"id": again["id"], "result": answer})).await;
+        client.until(|message| message["method"] == "turn/completed").await;
         client.end_worker(&thread).await;
         (first, again)
     });
@@ -160,11 +134,7 @@ fn long_line_and_flood_arrive_as_messages() {
         let mut deltas = 0;
         let is_end = |message: &Value| message["method"] == "turn/completed";
         let is_delta = |message: &Value| message["method"] == "item/agentMessage/delta";
-        while !is_end(
-            &client
-                .until(|message| is_delta(message) || is_end(message))
-                .await,
-        ) {
+        while !is_end(&client.until(|message| is_delta(message) || is_end(message)).await) {
             deltas += 1;
         }
         client.end_worker(&thread).await;
@@ -179,10 +149,7 @@ fn socket_is_private_and_browsers_are_refused() {
     serve(async |path| {
         let mut browser = connected(path).await;
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        browser
-            .write_all(b"GET / HTTP/1.1\r\norigin: http://a\r\n\r\n")
-            .await
-            .unwrap();
+        browser.write_all(b"GET / HTTP/1.1\r\norigin: http://a\r\n\r\n").await.unwrap();
         let mut answer = String::new();
         browser.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 403 Forbidden"), "{answer}");
@@ -190,4 +157,16 @@ fn socket_is_private_and_browsers_are_refused() {
         let thread = client.call("thread/start", json!({"cwd": "/"})).await["thread"]["id"].clone();
         client.end_worker(&thread).await;
     });
+}
+
+#[test]
+fn file_in_the_way_is_left_alone() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("precious.txt");
+    std::fs::write(&path, "keep me").unwrap();
+    let home = Home::open(Some(directory.path().to_owned())).unwrap();
+    let worker = Worker::new(Dialect::V2, home, Script::default(), Now::read());
+    let refused = sockets::run(worker, Capture::open(None).unwrap(), &Listen::Unix(path.clone())).unwrap_err();
+    assert!(refused.to_string().contains("is not a socket"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "keep me");
 }

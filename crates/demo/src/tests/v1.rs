@@ -35,9 +35,7 @@ fn check_middle(play: &str, expected: Expect) {
         .skip_while(|line| !line.contains("account/rateLimits"))
         .skip(1)
         .filter(|line| {
-            !["agent_message", "AgentMessage", "token_count", "rateLimits"]
-                .iter()
-                .any(|part| line.contains(part))
+            !["agent_message", "AgentMessage", "token_count", "rateLimits"].iter().any(|part| line.contains(part))
         })
         .fold(String::new(), |all, line| all + line + "\n");
     expected.assert_eq(&shown);
@@ -93,8 +91,7 @@ fn plain_turn_says_everything_twice() {
 
 #[test]
 fn command_asks_and_runs_when_approved() {
-    let play =
-        message(4, "[[shell echo hi]]") + "\nA< {\"id\":0,\"result\":{\"decision\":\"approved\"}}";
+    let play = message(4, "[[shell echo hi]]") + "\nA< {\"id\":0,\"result\":{\"decision\":\"approved\"}}";
     check_middle(
         &play,
         expect![[r#"
@@ -109,8 +106,7 @@ fn command_asks_and_runs_when_approved() {
 
 #[test]
 fn denied_command_does_not_run_and_the_turn_goes_on() {
-    let play =
-        message(4, "[[shell touch a]]") + "\nA< {\"id\":0,\"result\":{\"decision\":\"denied\"}}";
+    let play = message(4, "[[shell touch a]]") + "\nA< {\"id\":0,\"result\":{\"decision\":\"denied\"}}";
     check_middle(
         &play,
         expect![[r#"
@@ -122,8 +118,7 @@ fn denied_command_does_not_run_and_the_turn_goes_on() {
 
 #[test]
 fn aborted_patch_ends_the_turn() {
-    let play =
-        message(4, "[[patch a.txt hello]]") + "\nA< {\"id\":0,\"result\":{\"decision\":\"abort\"}}";
+    let play = message(4, "[[patch a.txt hello]]") + "\nA< {\"id\":0,\"result\":{\"decision\":\"abort\"}}";
     check_middle(
         &play,
         expect![[r#"

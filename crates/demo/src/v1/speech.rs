@@ -49,29 +49,18 @@ pub(crate) fn say_in(thread: &Thread, turn: &str, what: Happening<'_>, stage: &m
         Happening::Usage => token_count(thread, turn, stage),
         Happening::Plan(steps) => {
             let plan: Vec<Value> = steps.iter().map(plan_step).collect();
-            let update =
-                json!({"type": "plan_update", "explanation": "Three steps.", "plan": plan});
+            let update = json!({"type": "plan_update", "explanation": "Three steps.", "plan": plan});
             emit(thread, turn, &update, stage);
         }
         Happening::Diff(diff) => {
-            emit(
-                thread,
-                turn,
-                &json!({"type": "turn_diff", "unified_diff": diff}),
-                stage,
-            );
+            emit(thread, turn, &json!({"type": "turn_diff", "unified_diff": diff}), stage);
         }
         Happening::Retry(error) => {
             let message = json!({"type": "stream_error", "message": error.message});
             emit(thread, turn, &message, stage);
         }
         Happening::Failed(error) => {
-            emit(
-                thread,
-                turn,
-                &json!({"type": "error", "message": error.message}),
-                stage,
-            );
+            emit(thread, turn, &json!({"type": "error", "message": error.message}), stage);
         }
     }
 }
@@ -79,22 +68,14 @@ pub(crate) fn say_in(thread: &Thread, turn: &str, what: Happening<'_>, stage: &m
 /// A piece of text, as part of its item and as of old.
 fn delta(thread: &Thread, turn: &str, item: &str, of: Stream, text: &str, stage: &mut Stage) {
     let (in_item_kind, kind, more) = match of {
-        Stream::Message => (
-            "agent_message_content_delta",
-            "agent_message_delta",
-            json!({}),
-        ),
+        Stream::Message => ("agent_message_content_delta", "agent_message_delta", json!({})),
         Stream::Summary { index } => {
             let more = json!({"summary_index": index});
             ("reasoning_content_delta", "agent_reasoning_delta", more)
         }
         Stream::Reasoning => {
             let more = json!({"content_index": 0});
-            (
-                "reasoning_raw_content_delta",
-                "agent_reasoning_raw_content_delta",
-                more,
-            )
+            ("reasoning_raw_content_delta", "agent_reasoning_raw_content_delta", more)
         }
         Stream::CommandOutput => {
             let chunk = base64(text.as_bytes());
@@ -103,25 +84,14 @@ fn delta(thread: &Thread, turn: &str, item: &str, of: Stream, text: &str, stage:
             return emit(thread, turn, &output, stage);
         }
     };
-    let mut message = in_item(
-        in_item_kind,
-        thread,
-        turn,
-        &json!({"item_id": item, "delta": text}),
-    );
+    let mut message = in_item(in_item_kind, thread, turn, &json!({"item_id": item, "delta": text}));
     extend(&mut message, &more);
     emit(thread, turn, &message, stage);
     emit(thread, turn, &json!({"type": kind, "delta": text}), stage);
 }
 
 /// The request about a command or a patch. There were no client tools then.
-pub(crate) fn ask(
-    thread: &Thread,
-    turn: &str,
-    request: u64,
-    item: &Item,
-    stage: &mut Stage,
-) -> Vec<u8> {
+pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, stage: &mut Stage) -> Vec<u8> {
     match &item.body {
         Body::CommandExecution(command) => {
             let event = json!({
@@ -137,11 +107,9 @@ pub(crate) fn ask(
         }
         Body::FileChange { id, changes, .. } => {
             let changes = change_map(changes);
-            let event =
-                json!({"type": "apply_patch_approval_request", "call_id": id, "changes": changes});
+            let event = json!({"type": "apply_patch_approval_request", "call_id": id, "changes": changes});
             emit(thread, turn, &event, stage);
-            let params =
-                json!({"conversationId": thread.id(), "callId": id, "fileChanges": changes});
+            let params = json!({"conversationId": thread.id(), "callId": id, "fileChanges": changes});
             lines::request(request, "applyPatchApproval", &params)
         }
         _ => Vec::new(),
@@ -167,11 +135,7 @@ pub(crate) struct DeltaFrame;
 impl DeltaFrame {
     pub(crate) fn halves(thread: &Thread, turn: &str) -> (Vec<u8>, Vec<u8>) {
         const HOLE: &str = "\"delta\":\"\"";
-        let line = event_line(
-            thread,
-            turn,
-            &json!({"type": "agent_message_delta", "delta": ""}),
-        );
+        let line = event_line(thread, turn, &json!({"type": "agent_message_delta", "delta": ""}));
         let text = std::str::from_utf8(&line).expect("messages are UTF-8");
         let cut = text.find(HOLE).expect("the delta is there and empty") + HOLE.len() - 1;
         (line[..cut].to_vec(), line[cut..].to_vec())
@@ -185,10 +149,7 @@ fn emit(thread: &Thread, turn: &str, message: &Value, stage: &mut Stage) {
 }
 
 fn event_line(thread: &Thread, turn: &str, message: &Value) -> Vec<u8> {
-    let method = format!(
-        "codex/event/{}",
-        message["type"].as_str().unwrap_or_default()
-    );
+    let method = format!("codex/event/{}", message["type"].as_str().unwrap_or_default());
     let params = json!({"id": turn, "msg": message, "conversationId": thread.id()});
     lines::unstamped_notification(&method, &params)
 }
@@ -224,23 +185,11 @@ fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
             say(thread, Event::RateLimits, stage);
         }
         Body::AgentMessage { text, .. } => {
-            emit(
-                thread,
-                turn,
-                &json!({"type": "agent_message", "message": text}),
-                stage,
-            );
+            emit(thread, turn, &json!({"type": "agent_message", "message": text}), stage);
         }
-        Body::Reasoning {
-            summary, content, ..
-        } => {
+        Body::Reasoning { summary, content, .. } => {
             for text in summary {
-                emit(
-                    thread,
-                    turn,
-                    &json!({"type": "agent_reasoning", "text": text}),
-                    stage,
-                );
+                emit(thread, turn, &json!({"type": "agent_reasoning", "text": text}), stage);
             }
             for text in content {
                 let raw = json!({"type": "agent_reasoning_raw_content", "text": text});
@@ -256,11 +205,7 @@ fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
             });
             emit(thread, turn, &end, stage);
         }
-        Body::FileChange {
-            id,
-            status: ItemStatus::Completed,
-            ..
-        } => {
+        Body::FileChange { id, status: ItemStatus::Completed, .. } => {
             let end = json!({
                 "type": "patch_apply_end", "call_id": id, "success": true,
                 "stdout": "Success. (The demo worker wrote nothing.)\n", "stderr": "",
@@ -309,12 +254,7 @@ fn token_count(thread: &Thread, turn: &str, stage: &mut Stage) {
         })
     });
     let rate_limits = json!({"primary": null, "secondary": null});
-    emit(
-        thread,
-        turn,
-        &json!({"type": "token_count", "info": usage, "rate_limits": rate_limits}),
-        stage,
-    );
+    emit(thread, turn, &json!({"type": "token_count", "info": usage, "rate_limits": rate_limits}), stage);
 }
 
 /// The items that the dialect knew: what was said, and reasoning.
@@ -325,18 +265,10 @@ fn item_shape(item: &Item) -> Option<Value> {
             Some(json!({"UserMessage": {"id": id, "content": [text]}}))
         }
         Body::AgentMessage { id, text, .. } => {
-            let content = if item.completed_at_ms.is_some() {
-                json!([{"Text": {"text": text}}])
-            } else {
-                json!([])
-            };
+            let content = if item.completed_at_ms.is_some() { json!([{"Text": {"text": text}}]) } else { json!([]) };
             Some(json!({"AgentMessage": {"id": id, "content": content}}))
         }
-        Body::Reasoning {
-            id,
-            summary,
-            content,
-        } => {
+        Body::Reasoning { id, summary, content } => {
             Some(json!({"Reasoning": {"id": id, "summary_text": summary, "raw_content": content}}))
         }
         _ => None,
@@ -359,32 +291,17 @@ fn parsed(command: &Command) -> Value {
 }
 
 fn change_map(changes: &[FileChange]) -> Map<String, Value> {
-    changes
-        .iter()
-        .map(|change| {
-            (
-                change.path.clone(),
-                json!({"type": "add", "content": change.diff}),
-            )
-        })
-        .collect()
+    changes.iter().map(|change| (change.path.clone(), json!({"type": "add", "content": change.diff}))).collect()
 }
 
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let group = chunk
-            .iter()
-            .fold(0u32, |group, byte| group << 8 | u32::from(*byte))
-            << (8 * (3 - chunk.len()));
+        let group = chunk.iter().fold(0u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for place in 0..4 {
             let digit = ALPHABET[(group >> (18 - 6 * place)) as usize & 63];
-            text.push(if place <= chunk.len() {
-                char::from(digit)
-            } else {
-                '='
-            });
+            text.push(if place <= chunk.len() { char::from(digit) } else { '=' });
         }
     }
     text

@@ -9,18 +9,9 @@ use crate::stage::{Call, Stage};
 use crate::worker::Worker;
 
 /// Answers a call, at once or when the time has come.
-pub(crate) fn call(
-    worker: &mut Worker,
-    call: &Call,
-    method: &str,
-    params: Option<Value>,
-) -> Result<(), Refusal> {
+pub(crate) fn call(worker: &mut Worker, call: &Call, method: &str, params: Option<Value>) -> Result<(), Refusal> {
     gate::known(method)?;
-    let asked = Asked {
-        call,
-        method,
-        params,
-    };
+    let asked = Asked { call, method, params };
     match method {
         "initialize" => handshake::initialize(worker, call, asked.parse()?),
         "thread/start" => open::start(worker, call, asked.admit(&worker.stage)?),
@@ -42,10 +33,7 @@ pub(crate) fn call(
         "model/list" => models::list(worker, call, &asked.admit(&worker.stage)?),
         _ => {
             asked.admit::<Value>(&worker.stage)?;
-            Err(Refusal::of(
-                Refusal::METHOD_NOT_FOUND,
-                format!("the demo worker does not play `{method}`"),
-            ))
+            Err(Refusal::of(Refusal::METHOD_NOT_FOUND, format!("the demo worker does not play `{method}`")))
         }
     }
 }
@@ -62,11 +50,7 @@ impl Asked<'_> {
         let (connection, method) = (self.call.connection, self.method);
         let given = self.params.clone().unwrap_or_default();
         let params = self.parse()?;
-        match stage
-            .connections
-            .get(&connection)
-            .and_then(|connection| connection.client.as_ref())
-        {
+        match stage.connections.get(&connection).and_then(|connection| connection.client.as_ref()) {
             None => Err(Refusal::invalid("Not initialized")),
             Some(client) if client.experimental => Ok(params),
             Some(_) => gate::stable(method, &given).map(|()| params),
@@ -74,10 +58,7 @@ impl Asked<'_> {
     }
 
     fn parse<P: DeserializeOwned>(self) -> Result<P, Refusal> {
-        let params = self
-            .params
-            .ok_or_else(|| Refusal::invalid("Invalid request: missing field `params`"))?;
-        P::deserialize(params)
-            .map_err(|error| Refusal::invalid(format!("Invalid request: {error}")))
+        let params = self.params.ok_or_else(|| Refusal::invalid("Invalid request: missing field `params`"))?;
+        P::deserialize(params).map_err(|error| Refusal::invalid(format!("Invalid request: {error}")))
     }
 }

@@ -12,34 +12,20 @@ pub(super) fn known(method: &str) -> Result<(), Refusal> {
     if find(method).is_some() {
         return Ok(());
     }
-    let list = METHODS
-        .iter()
-        .map(|known| format!("`{}`", known.method))
-        .collect::<Vec<_>>()
-        .join(", ");
-    Err(Refusal::invalid(format!(
-        "Invalid request: unknown variant `{method}`, expected one of {list}"
-    )))
+    let list = METHODS.iter().map(|known| format!("`{}`", known.method)).collect::<Vec<_>>().join(", ");
+    Err(Refusal::invalid(format!("Invalid request: unknown variant `{method}`, expected one of {list}")))
 }
 
 /// Refuses an experimental method, or an experimental field of another, to a client that did not ask for them.
 pub(super) fn stable(method: &str, params: &Value) -> Result<(), Refusal> {
-    let refuse = |what: &str| {
-        Err(Refusal::invalid(format!(
-            "{what} requires experimentalApi capability"
-        )))
-    };
+    let refuse = |what: &str| Err(Refusal::invalid(format!("{what} requires experimentalApi capability")));
     let Some(known) = find(method) else {
         return Ok(());
     };
     if known.experimental {
         return refuse(method);
     }
-    let is_given = |field: &&String| {
-        params
-            .get(field.as_str())
-            .is_some_and(|value| !value.is_null())
-    };
+    let is_given = |field: &&String| params.get(field.as_str()).is_some_and(|value| !value.is_null());
     match known.experimental_fields.iter().find(is_given) {
         Some(field) => refuse(&format!("{method}.{field}")),
         None => Ok(()),
@@ -67,10 +53,7 @@ static METHODS: LazyLock<Vec<Method>> = LazyLock::new(|| {
     let table: Table = serde_json::from_str(include_str!("../../../../schema/methods.json"))
         .expect("schema/methods.json lists methods");
     let mut methods = table.client_requests;
-    let place = methods
-        .iter()
-        .position(|known| known.method == "account/read")
-        .map_or(methods.len(), |at| at + 1);
+    let place = methods.iter().position(|known| known.method == "account/read").map_or(methods.len(), |at| at + 1);
     methods.splice(place..place, UNLISTED.map(Method::unlisted));
     methods
 });
@@ -80,10 +63,6 @@ const UNLISTED: [&str; 3] = ["getConversationSummary", "gitDiffToRemote", "getAu
 
 impl Method {
     fn unlisted(name: &str) -> Self {
-        Self {
-            method: name.to_owned(),
-            experimental: false,
-            experimental_fields: Vec::new(),
-        }
+        Self { method: name.to_owned(), experimental: false, experimental_fields: Vec::new() }
     }
 }

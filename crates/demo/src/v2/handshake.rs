@@ -41,16 +41,9 @@ struct Initialized<'a> {
     platform_os: &'static str,
 }
 
-pub(super) fn initialize(
-    worker: &mut Worker,
-    call: &Call,
-    params: InitializeParams,
-) -> Result<(), Refusal> {
+pub(super) fn initialize(worker: &mut Worker, call: &Call, params: InitializeParams) -> Result<(), Refusal> {
     let stage = &mut worker.stage;
-    let InitializeParams {
-        client_info: client,
-        capabilities,
-    } = params;
+    let InitializeParams { client_info: client, capabilities } = params;
     let connection = stage.connections.entry(call.connection).or_default();
     if connection.client.is_some() {
         return Err(Refusal::invalid("Already initialized"));
@@ -64,11 +57,7 @@ pub(super) fn initialize(
     let capabilities = capabilities.unwrap_or_default();
     connection.client = Some(Client {
         experimental: capabilities.experimental_api,
-        opted_out: capabilities
-            .opt_out_notification_methods
-            .unwrap_or_default()
-            .into_iter()
-            .collect(),
+        opted_out: capabilities.opt_out_notification_methods.unwrap_or_default().into_iter().collect(),
     });
     let originator = stage.originator.get_or_insert_with(|| client.name.clone());
     let user_agent = user_agent(originator, version(), &client.name, &client.version);
@@ -84,21 +73,12 @@ pub(super) fn initialize(
         "status": "disabled", "serverName": "demo", "installationId": "00000000-0000-4000-8000-000000000000",
         "environmentId": null,
     });
-    stage.tell(
-        &[call.connection],
-        "remoteControl/status/changed",
-        &remote_control,
-    );
+    stage.tell(&[call.connection], "remoteControl/status/changed", &remote_control);
     Ok(())
 }
 
 /// `NAME/VERSION (system; machine) terminal (NAME; VERSION)`, where the system is the demo worker.
-pub(crate) fn user_agent(
-    originator: &str,
-    version: &str,
-    client: &str,
-    client_version: &str,
-) -> String {
+pub(crate) fn user_agent(originator: &str, version: &str, client: &str, client_version: &str) -> String {
     format!(
         "{originator}/{version} (Switchboard demo worker {}; {}) demo ({client}; {client_version})",
         env!("CARGO_PKG_VERSION"),

@@ -35,11 +35,7 @@ pub(super) fn stored(thread: &Thread) -> Option<Stored> {
     {
         last.status = TurnStatus::InProgress;
         for item in &mut last.items {
-            if let Some(parked) = turn
-                .parked
-                .iter()
-                .find(|parked| parked.item.id() == item.id())
-            {
+            if let Some(parked) = turn.parked.iter().find(|parked| parked.item.id() == item.id()) {
                 *item = parked.item.clone();
             }
         }
@@ -63,24 +59,15 @@ pub(super) struct ThreadReadParams {
     include_turns: bool,
 }
 
-pub(super) fn read(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadReadParams,
-) -> Result<(), Refusal> {
+pub(super) fn read(worker: &mut Worker, call: &Call, params: &ThreadReadParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let loaded = worker.threads.get(id);
     match loaded.map(|thread| &thread.kept) {
         Some(Kept::Ephemeral) if params.include_turns => {
-            return Err(Refusal::invalid(
-                "ephemeral threads do not support includeTurns",
-            ));
+            return Err(Refusal::invalid("ephemeral threads do not support includeTurns"));
         }
         Some(Kept::NotYet) if params.include_turns => {
-            return Err(Refusal::of(
-                Refusal::METHOD_NOT_FOUND,
-                "list_turns is not supported yet",
-            ));
+            return Err(Refusal::of(Refusal::METHOD_NOT_FOUND, "list_turns is not supported yet"));
         }
         _ => {}
     }
@@ -91,15 +78,8 @@ pub(super) fn read(
             (ThreadShape::of(thread, &worker.stage), read_state)
         }
         (None, Some(stored)) => {
-            let path = worker
-                .stage
-                .home
-                .find(id, Shelf::Active)
-                .unwrap_or_default();
-            (
-                ThreadShape::of_stored(stored, &path),
-                Some(ReadStateShape::of(&stored.read_state, id)),
-            )
+            let path = worker.stage.home.find(id, Shelf::Active).unwrap_or_default();
+            (ThreadShape::of_stored(stored, &path), Some(ReadStateShape::of(&stored.read_state, id)))
         }
         (None, None) => return Err(not_loaded(id)),
     };
@@ -109,13 +89,9 @@ pub(super) fn read(
         let summary = "Full-history hydration is deprecated for paginated threads; omit `includeTurns` or set it to \
                        `false`, then page with `thread/turns/list` and `thread/items/list`.";
         let notice = json!({"summary": summary, "details": null});
-        worker
-            .stage
-            .tell(&[call.connection], "deprecationNotice", &notice);
+        worker.stage.tell(&[call.connection], "deprecationNotice", &notice);
     }
-    worker
-        .stage
-        .answer(call, &json!({"thread": shape, "readState": read_state}));
+    worker.stage.answer(call, &json!({"thread": shape, "readState": read_state}));
     Ok(())
 }
 
@@ -134,25 +110,12 @@ pub(super) struct ThreadListParams {
 }
 
 /// Stored threads, the latest first.
-pub(super) fn list(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadListParams,
-) -> Result<(), Refusal> {
-    let shelf = if params.archived == Some(true) {
-        Shelf::Archived
-    } else {
-        Shelf::Active
-    };
+pub(super) fn list(worker: &mut Worker, call: &Call, params: &ThreadListParams) -> Result<(), Refusal> {
+    let shelf = if params.archived == Some(true) { Shelf::Archived } else { Shelf::Active };
     let files = worker.stage.home.files(shelf);
-    let mut found: Vec<_> = files
-        .iter()
-        .filter_map(|path| Some((read_thread(path)?, path)))
-        .collect();
+    let mut found: Vec<_> = files.iter().filter_map(|path| Some((read_thread(path)?, path))).collect();
     found.retain(|(stored, _)| !stored.turns.is_empty() && params.admits(stored));
-    found.sort_by(|(one, _), (other, _)| {
-        (other.recency_ms, &other.thread.id).cmp(&(one.recency_ms, &one.thread.id))
-    });
+    found.sort_by(|(one, _), (other, _)| (other.recency_ms, &other.thread.id).cmp(&(one.recency_ms, &one.thread.id)));
     if let Some(cursor) = &params.cursor {
         if !cursor.ends_with('Z') {
             return Err(Refusal::invalid(format!("invalid cursor: {cursor}")));
@@ -162,13 +125,8 @@ pub(super) fn list(
     let limit = page(params.limit);
     let has_more = found.len() > limit;
     found.truncate(limit);
-    let cursor = |at: Option<&(Stored, _)>| {
-        at.map(|(stored, _)| Utc::from_unix_ms(stored.recency_ms).rfc3339())
-    };
-    let (backwards_cursor, next_cursor) = (
-        cursor(found.first()),
-        cursor(found.last()).filter(|_| has_more),
-    );
+    let cursor = |at: Option<&(Stored, _)>| at.map(|(stored, _)| Utc::from_unix_ms(stored.recency_ms).rfc3339());
+    let (backwards_cursor, next_cursor) = (cursor(found.first()), cursor(found.last()).filter(|_| has_more));
     let mut data = Vec::new();
     let mut read_states = BTreeMap::new();
     for (stored, path) in &found {
@@ -181,12 +139,7 @@ pub(super) fn list(
         data.push(shape.listed());
         read_states.insert(id, serde_json::to_value(read_state).unwrap_or_default());
     }
-    let result = ListedThreads {
-        data,
-        read_states,
-        next_cursor,
-        backwards_cursor,
-    };
+    let result = ListedThreads { data, read_states, next_cursor, backwards_cursor };
     worker.stage.answer(call, &result);
     Ok(())
 }
@@ -208,11 +161,7 @@ impl ThreadListParams {
             Some(serde_json::Value::Array(several)) => several.iter().any(|wanted| wanted == cwd),
             Some(wanted) => wanted == cwd,
         };
-        in_cwd
-            && self
-                .search_term
-                .as_ref()
-                .is_none_or(|term| stored.preview().contains(term))
+        in_cwd && self.search_term.as_ref().is_none_or(|term| stored.preview().contains(term))
     }
 }
 
@@ -223,17 +172,9 @@ pub(super) struct ThreadLoadedListParams {
     limit: Option<usize>,
 }
 
-pub(super) fn list_loaded(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadLoadedListParams,
-) -> Result<(), Refusal> {
+pub(super) fn list_loaded(worker: &mut Worker, call: &Call, params: &ThreadLoadedListParams) -> Result<(), Refusal> {
     let after = params.cursor.as_deref().unwrap_or_default();
-    let mut ids: Vec<&String> = worker
-        .threads
-        .keys()
-        .filter(|id| id.as_str() > after)
-        .collect();
+    let mut ids: Vec<&String> = worker.threads.keys().filter(|id| id.as_str() > after).collect();
     let limit = params.limit.unwrap_or(usize::MAX).max(1);
     let next_cursor = (ids.len() > limit).then(|| ids[limit - 1].clone());
     ids.truncate(limit);
@@ -252,28 +193,13 @@ pub(super) struct ThreadTurnsListParams {
     items_view: Option<ItemsView>,
 }
 
-pub(super) fn list_turns(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadTurnsListParams,
-) -> Result<(), Refusal> {
+pub(super) fn list_turns(worker: &mut Worker, call: &Call, params: &ThreadTurnsListParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let stored = find(worker, id).ok_or_else(|| not_loaded(id))?;
     let view = params.items_view.unwrap_or(ItemsView::Summary);
-    let turns: Vec<TurnShape> = stored
-        .turns
-        .into_iter()
-        .map(|turn| viewed(turn, view))
-        .collect();
+    let turns: Vec<TurnShape> = stored.turns.into_iter().map(|turn| viewed(turn, view)).collect();
     let direction = params.sort_direction.unwrap_or(SortDirection::Desc);
-    let page = Page::cut(
-        turns,
-        id,
-        Scope::Turns,
-        params.cursor.as_deref(),
-        params.limit,
-        direction,
-    )?;
+    let page = Page::cut(turns, id, Scope::Turns, params.cursor.as_deref(), params.limit, direction)?;
     worker.stage.answer(call, &page);
     Ok(())
 }
@@ -284,10 +210,7 @@ fn viewed(mut turn: TurnShape, view: ItemsView) -> TurnShape {
         ItemsView::Full => {}
         ItemsView::NotLoaded => turn.items.clear(),
         ItemsView::Summary => {
-            let last = turn
-                .items
-                .iter()
-                .rposition(|item| matches!(item.body, Body::AgentMessage { .. }));
+            let last = turn.items.iter().rposition(|item| matches!(item.body, Body::AgentMessage { .. }));
             let mut at = 0;
             turn.items.retain(|item| {
                 at += 1;
@@ -317,19 +240,10 @@ struct ListedItem {
     item: Item,
 }
 
-pub(super) fn list_items(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadItemsListParams,
-) -> Result<(), Refusal> {
+pub(super) fn list_items(worker: &mut Worker, call: &Call, params: &ThreadItemsListParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let stored = find(worker, id).ok_or_else(|| not_loaded(id))?;
-    let turns = stored.turns.into_iter().filter(|turn| {
-        params
-            .turn_id
-            .as_ref()
-            .is_none_or(|wanted| *wanted == turn.id)
-    });
+    let turns = stored.turns.into_iter().filter(|turn| params.turn_id.as_ref().is_none_or(|wanted| *wanted == turn.id));
     let items: Vec<ListedItem> = turns
         .flat_map(|turn| {
             turn.items.into_iter().map(move |item| ListedItem {
@@ -341,14 +255,7 @@ pub(super) fn list_items(
         })
         .collect();
     let direction = params.sort_direction.unwrap_or(SortDirection::Asc);
-    let page = Page::cut(
-        items,
-        id,
-        Scope::Items,
-        params.cursor.as_deref(),
-        params.limit,
-        direction,
-    )?;
+    let page = Page::cut(items, id, Scope::Items, params.cursor.as_deref(), params.limit, direction)?;
     worker.stage.answer(call, &page);
     Ok(())
 }

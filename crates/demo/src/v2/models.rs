@@ -18,15 +18,8 @@ pub(super) struct ModelListParams {
 }
 
 /// A page of models; the cursor is the number of those before it.
-pub(super) fn list(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ModelListParams,
-) -> Result<(), Refusal> {
-    let models = [
-        model(DEMO_MODEL, "Demo", true),
-        model("demo-mini", "Demo mini", false),
-    ];
+pub(super) fn list(worker: &mut Worker, call: &Call, params: &ModelListParams) -> Result<(), Refusal> {
+    let models = [model(DEMO_MODEL, "Demo", true), model("demo-mini", "Demo mini", false)];
     let start = match &params.cursor {
         None => 0,
         Some(cursor) => cursor
@@ -35,14 +28,9 @@ pub(super) fn list(
             .filter(|start| *start <= models.len())
             .ok_or_else(|| Refusal::invalid(format!("invalid cursor: {cursor}")))?,
     };
-    let end = models
-        .len()
-        .min(start + params.limit.unwrap_or(models.len()).max(1));
+    let end = models.len().min(start + params.limit.unwrap_or(models.len()).max(1));
     let next_cursor = (end < models.len()).then(|| end.to_string());
-    worker.stage.answer(
-        call,
-        &json!({"data": models[start..end], "nextCursor": next_cursor}),
-    );
+    worker.stage.answer(call, &json!({"data": models[start..end], "nextCursor": next_cursor}));
     Ok(())
 }
 

@@ -36,19 +36,11 @@ pub(super) struct Overrides {
 impl Overrides {
     /// What is named by a parameter counts more than the same in `config`.
     fn apply(self, settings: &mut Settings) {
-        let Self {
-            cwd,
-            model,
-            model_provider,
-            approval_policy,
-            sandbox,
-            config,
-        } = self;
+        let Self { cwd, model, model_provider, approval_policy, sandbox, config } = self;
         let config = |key: &str| config.as_ref().and_then(|config| config.get(key).cloned());
         let text = |key: &str| config(key).and_then(|value| value.as_str().map(str::to_owned));
         let model = model.or_else(|| text("model"));
-        let approval_policy =
-            approval_policy.or_else(|| serde_json::from_value(config("approval_policy")?).ok());
+        let approval_policy = approval_policy.or_else(|| serde_json::from_value(config("approval_policy")?).ok());
         let sandbox = sandbox.or_else(|| serde_json::from_value(config("sandbox_mode")?).ok());
         settings.effort = text("model_reasoning_effort").or(settings.effort.take());
         if let Some(cwd) = cwd {
@@ -56,8 +48,7 @@ impl Overrides {
         }
         settings.model = model.unwrap_or_else(|| settings.model.clone());
         settings.model_provider = model_provider.unwrap_or_else(|| settings.model_provider.clone());
-        settings.approval_policy =
-            approval_policy.unwrap_or_else(|| settings.approval_policy.clone());
+        settings.approval_policy = approval_policy.unwrap_or_else(|| settings.approval_policy.clone());
         settings.sandbox = sandbox.map_or_else(|| settings.sandbox.clone(), SandboxMode::policy);
     }
 }
@@ -65,37 +56,20 @@ impl Overrides {
 /// What to say of configuration that nobody knows, if there is any.
 fn config_warning(config: Option<&Map<String, Value>>) -> Option<String> {
     let known = |key: &&str| CONFIG_KEYS.lines().any(|known| known == *key);
-    let keys: BTreeSet<&str> = config?
-        .keys()
-        .filter_map(|key| key.split('.').next())
-        .filter(|key| !known(key))
-        .collect();
-    let ignored: String = keys
-        .iter()
-        .map(|key| format!("\n  session-flags: `{key}` is ignored."))
-        .collect();
-    let settings = if keys.len() == 1 {
-        "setting"
-    } else {
-        "settings"
-    };
+    let keys: BTreeSet<&str> =
+        config?.keys().filter_map(|key| key.split('.').next()).filter(|key| !known(key)).collect();
+    let ignored: String = keys.iter().map(|key| format!("\n  session-flags: `{key}` is ignored.")).collect();
+    let settings = if keys.len() == 1 { "setting" } else { "settings" };
     let advice = "Check for typos or deprecated settings.";
-    (!keys.is_empty()).then(|| {
-        format!(
-            "Codex is ignoring {} unrecognized configuration {settings}. {advice}{ignored}",
-            keys.len()
-        )
-    })
+    (!keys.is_empty())
+        .then(|| format!("Codex is ignoring {} unrecognized configuration {settings}. {advice}{ignored}", keys.len()))
 }
 
 /// The keys at the top of a configuration.
 const CONFIG_KEYS: &str = include_str!("config_keys.txt");
 
 pub(crate) fn absolute(path: &str) -> String {
-    std::path::absolute(path).map_or_else(
-        |_| path.to_owned(),
-        |path| path.to_string_lossy().into_owned(),
-    )
+    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 #[derive(Debug, Deserialize)]
@@ -109,11 +83,7 @@ pub(super) struct ThreadStartParams {
     dynamic_tools: Option<Vec<Value>>,
 }
 
-pub(super) fn start(
-    worker: &mut Worker,
-    call: &Call,
-    params: ThreadStartParams,
-) -> Result<(), Refusal> {
+pub(super) fn start(worker: &mut Worker, call: &Call, params: ThreadStartParams) -> Result<(), Refusal> {
     let tools = tools::declared(&params.dynamic_tools.unwrap_or_default())?;
     let stage = &mut worker.stage;
     let warning = config_warning(params.overrides.config.as_ref());
@@ -126,31 +96,18 @@ pub(super) fn start(
         originator: stage.originator.clone().unwrap_or_default(),
         tools,
     };
-    let kept = if params.ephemeral == Some(true) {
-        Kept::Ephemeral
-    } else {
-        Kept::NotYet
-    };
+    let kept = if params.ephemeral == Some(true) { Kept::Ephemeral } else { Kept::NotYet };
     let mut thread = Thread::new(record, settings, kept);
     thread.subscribe(call.connection);
     let opened = Opened::of(&thread, stage);
     if let Some(summary) = &warning {
-        stage.tell(
-            &[call.connection],
-            "configWarning",
-            &json!({"summary": summary, "details": null}),
-        );
+        stage.tell(&[call.connection], "configWarning", &json!({"summary": summary, "details": null}));
     }
     stage.answer(call, &opened);
     if let Some(summary) = &warning {
         thread.say(Event::Warning(summary), stage);
     }
-    stage.tell_all(
-        "thread/started",
-        &ThreadAlone {
-            thread: &opened.thread,
-        },
-    );
+    stage.tell_all("thread/started", &ThreadAlone { thread: &opened.thread });
     worker.threads.insert(thread.id().to_owned(), thread);
     Ok(())
 }
@@ -177,11 +134,7 @@ pub(super) struct ThreadResumeParams {
     exclude_turns: bool,
 }
 
-pub(super) fn resume(
-    worker: &mut Worker,
-    call: &Call,
-    params: ThreadResumeParams,
-) -> Result<(), Refusal> {
+pub(super) fn resume(worker: &mut Worker, call: &Call, params: ThreadResumeParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
     let was_loaded = bring_in(worker, call, id, params.exclude_turns)?;
     let (stage, thread) = worker.thread(id);
@@ -195,11 +148,7 @@ pub(super) fn resume(
     let resumed = Resumed {
         initial_turns_page: (),
         turns_backwards_cursor: Cursor::last(id, Scope::Turns, turns.len()),
-        items_backwards_cursor: Cursor::last(
-            id,
-            Scope::Items,
-            turns.iter().map(|turn| turn.items.len()).sum(),
-        ),
+        items_backwards_cursor: Cursor::last(id, Scope::Items, turns.iter().map(|turn| turn.items.len()).sum()),
     };
     let mut opened = Opened::of(thread, stage).with_resumed(resumed);
     if !params.exclude_turns {
@@ -208,11 +157,7 @@ pub(super) fn resume(
     stage.answer(call, &opened);
     replay_usage(thread, call.connection, stage);
     let subscribers = thread.subscribers.clone();
-    stage.tell(
-        &subscribers,
-        "thread/goal/cleared",
-        &json!({"threadId": id}),
-    );
+    stage.tell(&subscribers, "thread/goal/cleared", &json!({"threadId": id}));
     for parked in thread.turn.iter().flat_map(|turn| &turn.parked) {
         stage.outputs.send(call.connection, parked.line.clone());
     }
@@ -220,12 +165,7 @@ pub(super) fn resume(
 }
 
 /// Loads a thread unless it is loaded already, and says whether it was.
-fn bring_in(
-    worker: &mut Worker,
-    call: &Call,
-    id: &str,
-    exclude_turns: bool,
-) -> Result<bool, Refusal> {
+fn bring_in(worker: &mut Worker, call: &Call, id: &str, exclude_turns: bool) -> Result<bool, Refusal> {
     let Some(thread) = worker.threads.get(id) else {
         let path = find_file(&worker.stage.home, id)?;
         notice_history(&mut worker.stage, call, exclude_turns);
@@ -252,11 +192,7 @@ fn replay_usage(thread: &Thread, to: ConnectionId, stage: &mut Stage) {
         token_usage: &'a Usage,
     }
     if let Some((turn_id, usage)) = thread.usage_so_far() {
-        let params = Replay {
-            thread_id: thread.id(),
-            turn_id,
-            token_usage: &usage,
-        };
+        let params = Replay { thread_id: thread.id(), turn_id, token_usage: &usage };
         stage.tell(&[to], "thread/tokenUsage/updated", &params);
     }
 }
@@ -275,9 +211,7 @@ fn find_file(home: &Home, id: &str) -> Result<PathBuf, Refusal> {
 fn load(path: &Path, id: &str) -> Result<Thread, Refusal> {
     let stored = read_thread(path).ok_or_else(|| no_rollout(id))?;
     let file = Home::open_thread(path.to_owned()).map_err(|unopened| match unopened {
-        Unopened::HasWriter => {
-            Refusal::invalid(format!("thread {id} already has an active writer"))
-        }
+        Unopened::HasWriter => Refusal::invalid(format!("thread {id} already has an active writer")),
         Unopened::Io(error) => Refusal::invalid(format!("cannot open thread {id}: {error}")),
     })?;
     Ok(Thread::resumed(&stored, file))
@@ -295,17 +229,11 @@ pub(super) struct ThreadForkParams {
     exclude_turns: bool,
 }
 
-pub(super) fn fork(
-    worker: &mut Worker,
-    call: &Call,
-    params: ThreadForkParams,
-) -> Result<(), Refusal> {
+pub(super) fn fork(worker: &mut Worker, call: &Call, params: ThreadForkParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
     let source = Source::of(worker, id)?;
     if params.ephemeral && !params.exclude_turns {
-        return Err(Refusal::invalid(
-            "ephemeral paginated thread/fork requires `excludeTurns: true`",
-        ));
+        return Err(Refusal::invalid("ephemeral paginated thread/fork requires `excludeTurns: true`"));
     }
     let stage = &mut worker.stage;
     notice_history(stage, call, params.exclude_turns);
@@ -317,11 +245,7 @@ pub(super) fn fork(
         created_ms: stage.now.unix_ms,
         ..source.record
     };
-    let kept = if params.ephemeral {
-        Kept::Ephemeral
-    } else {
-        Kept::NotYet
-    };
+    let kept = if params.ephemeral { Kept::Ephemeral } else { Kept::NotYet };
     let mut thread = Thread::new(record, settings, kept);
     if let (Some(path), false) = (&source.path, params.ephemeral) {
         copy_history(&mut thread, path, stage);
@@ -337,28 +261,19 @@ pub(super) fn fork(
         replay_usage(&thread, call.connection, stage);
     }
     opened.thread.turns.clear();
-    stage.tell_all(
-        "thread/started",
-        &ThreadAlone {
-            thread: &opened.thread,
-        },
-    );
+    stage.tell_all("thread/started", &ThreadAlone { thread: &opened.thread });
     worker.threads.insert(thread.id().to_owned(), thread);
     Ok(())
 }
 
 fn copy_history(thread: &mut Thread, from: &Path, stage: &mut Stage) {
     let copied = thread.create_file(stage).and_then(|mut file| {
-        file.append_history(from)
-            .map_err(|error| error.to_string())?;
+        file.append_history(from).map_err(|error| error.to_string())?;
         Ok(file)
     });
     match copied {
         Ok(file) => thread.kept = Kept::File(file),
-        Err(problem) => stage.log(format!(
-            "ERROR cannot copy the history of {}: {problem}",
-            from.display()
-        )),
+        Err(problem) => stage.log(format!("ERROR cannot copy the history of {}: {problem}", from.display())),
     }
 }
 
@@ -389,24 +304,9 @@ impl Source {
             });
         }
         let path = find_file(&worker.stage.home, id)?;
-        let Stored {
-            thread,
-            settings,
-            turns,
-            usage,
-            ..
-        } = read_thread(&path).ok_or_else(|| no_rollout(id))?;
-        let (usage_turn, usage) = usage.map_or((None, Usage::default()), |(turn, usage)| {
-            (Some(turn), usage)
-        });
-        Ok(Self {
-            record: thread,
-            settings,
-            path: Some(path),
-            turns,
-            usage,
-            usage_turn,
-        })
+        let Stored { thread, settings, turns, usage, .. } = read_thread(&path).ok_or_else(|| no_rollout(id))?;
+        let (usage_turn, usage) = usage.map_or((None, Usage::default()), |(turn, usage)| (Some(turn), usage));
+        Ok(Self { record: thread, settings, path: Some(path), turns, usage, usage_turn })
     }
 }
 
@@ -414,10 +314,6 @@ fn notice_history(stage: &mut Stage, call: &Call, exclude_turns: bool) {
     if !exclude_turns {
         let summary = "Full-history hydration is deprecated for paginated threads; use `excludeTurns: true`, then page \
                        with `thread/turns/list` and `thread/items/list`.";
-        stage.tell(
-            &[call.connection],
-            "deprecationNotice",
-            &json!({"summary": summary, "details": null}),
-        );
+        stage.tell(&[call.connection], "deprecationNotice", &json!({"summary": summary, "details": null}));
     }
 }

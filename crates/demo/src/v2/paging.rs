@@ -38,27 +38,18 @@ pub(super) struct Cursor {
 impl Cursor {
     /// The cursor of the last of so many; none of none.
     pub(super) fn last(thread_id: &str, scope: Scope, count: usize) -> Option<String> {
-        count
-            .checked_sub(1)
-            .map(|last| Self::at(thread_id, scope, last, true))
+        count.checked_sub(1).map(|last| Self::at(thread_id, scope, last, true))
     }
 
     fn at(thread_id: &str, scope: Scope, rollout_ordinal: usize, include_anchor: bool) -> String {
-        let cursor = Self {
-            requested_thread_id: thread_id.to_owned(),
-            rollout_ordinal,
-            include_anchor,
-            scope,
-        };
+        let cursor = Self { requested_thread_id: thread_id.to_owned(), rollout_ordinal, include_anchor, scope };
         serde_json::to_string(&cursor).expect("a cursor is plain JSON")
     }
 
     fn read(text: &str, thread_id: &str, scope: Scope) -> Result<Self, Refusal> {
         serde_json::from_str(text)
             .ok()
-            .filter(|cursor: &Self| {
-                cursor.requested_thread_id == thread_id && cursor.scope == scope
-            })
+            .filter(|cursor: &Self| cursor.requested_thread_id == thread_id && cursor.scope == scope)
             .ok_or_else(|| Refusal::invalid(format!("invalid cursor: {text}")))
     }
 
@@ -89,26 +80,16 @@ impl<T> Page<T> {
         limit: Option<usize>,
         direction: SortDirection,
     ) -> Result<Self, Refusal> {
-        let cursor = cursor
-            .map(|text| Cursor::read(text, thread_id, scope))
-            .transpose()?;
+        let cursor = cursor.map(|text| Cursor::read(text, thread_id, scope)).transpose()?;
         let mut places: Vec<(usize, T)> = all.into_iter().enumerate().collect();
         if direction == SortDirection::Desc {
             places.reverse();
         }
-        places.retain(|(at, _)| {
-            cursor
-                .as_ref()
-                .is_none_or(|cursor| cursor.admits(*at, direction))
-        });
+        places.retain(|(at, _)| cursor.as_ref().is_none_or(|cursor| cursor.admits(*at, direction)));
         let has_more = places.len() > page(limit);
         places.truncate(page(limit));
-        let first = places
-            .first()
-            .map(|(at, _)| Cursor::at(thread_id, scope, *at, true));
-        let last = places
-            .last()
-            .map(|(at, _)| Cursor::at(thread_id, scope, *at, false));
+        let first = places.first().map(|(at, _)| Cursor::at(thread_id, scope, *at, true));
+        let last = places.last().map(|(at, _)| Cursor::at(thread_id, scope, *at, false));
         Ok(Self {
             next_cursor: last.filter(|_| has_more),
             backwards_cursor: first,

@@ -79,11 +79,7 @@ impl ThreadShape {
             Kept::File(file) => Some(file.path().to_owned()),
         };
         let cwd = thread.settings.cwd.clone();
-        let here = Environment {
-            environment_id: "local",
-            runtime_workspace_roots: [cwd.clone()],
-            cwd,
-        };
+        let here = Environment { environment_id: "local", runtime_workspace_roots: [cwd.clone()], cwd };
         Self {
             environments: Some([here]),
             preview: thread.preview.clone(),
@@ -112,11 +108,7 @@ impl ThreadShape {
 
     /// As lists show it: they do not know where it came from and whether it can be talked to.
     pub(super) fn listed(self) -> Self {
-        Self {
-            forked_from_id: None,
-            can_accept_direct_input: None,
-            ..self
-        }
+        Self { forked_from_id: None, can_accept_direct_input: None, ..self }
     }
 
     fn known(record: &ThreadRecord, settings: &Settings) -> Self {
@@ -214,15 +206,8 @@ impl Opened {
     }
 
     pub(super) fn with_resumed(self, resumed: Resumed) -> Self {
-        let collaboration_mode = Some(collaboration_mode(
-            &self.model,
-            self.reasoning_effort.as_deref(),
-        ));
-        Self {
-            collaboration_mode,
-            resumed: Some(resumed),
-            ..self
-        }
+        let collaboration_mode = Some(collaboration_mode(&self.model, self.reasoning_effort.as_deref()));
+        Self { collaboration_mode, resumed: Some(resumed), ..self }
     }
 }
 
@@ -267,14 +252,8 @@ struct UnreadTurn<'a> {
 impl<'a> ReadStateShape<'a> {
     pub(super) fn of(read_state: &'a ReadState, thread_id: &str) -> Self {
         Self {
-            first_unread: read_state
-                .first_unread_turn
-                .as_deref()
-                .map(|turn_id| UnreadTurn { turn_id }),
-            revision: read_state
-                .revision
-                .clone()
-                .unwrap_or_else(|| format!("initial:{thread_id}")),
+            first_unread: read_state.first_unread_turn.as_deref().map(|turn_id| UnreadTurn { turn_id }),
+            revision: read_state.revision.clone().unwrap_or_else(|| format!("initial:{thread_id}")),
         }
     }
 }

@@ -20,32 +20,18 @@ pub(crate) fn say(thread: &Thread, event: Event<'_>, stage: &mut Stage) {
     match event {
         // Everyone hears the status of every thread, subscribed or not: so the real worker does.
         Event::Status(status) => {
-            stage.tell_all(
-                "thread/status/changed",
-                &StatusChanged { thread_id, status },
-            );
+            stage.tell_all("thread/status/changed", &StatusChanged { thread_id, status });
         }
         Event::Warning(message) => stage.tell(who, "warning", &Warning { thread_id, message }),
         Event::Resolved { request } => {
-            let params = Resolved {
-                thread_id,
-                request_id: request,
-            };
+            let params = Resolved { thread_id, request_id: request };
             stage.tell(who, "serverRequest/resolved", &params);
         }
         Event::RateLimits => stage.tell(who, "account/rateLimits/updated", &rate_limits()),
         Event::Unread => {
             let read_state = ReadStateShape::of(&thread.read_state, thread_id);
-            let params = ReadStateChanged {
-                thread_id,
-                read_state,
-            };
-            stage.tell_those(
-                who,
-                Need::ExperimentalApi,
-                "thread/readState/changed",
-                &params,
-            );
+            let params = ReadStateChanged { thread_id, read_state };
+            stage.tell_those(who, Need::ExperimentalApi, "thread/readState/changed", &params);
         }
         Event::TurnStarted(turn) => stage.tell(who, "turn/started", &OfTurn { thread_id, turn }),
         Event::TurnEnded(turn) => stage.tell(who, "turn/completed", &OfTurn { thread_id, turn }),
@@ -58,33 +44,18 @@ pub(crate) fn say_in(thread: &Thread, turn_id: &str, what: Happening<'_>, stage:
     match what {
         Happening::ItemStarted(item) => {
             let started_at_ms = item.started_at_ms;
-            let params = ItemStarted {
-                item,
-                thread_id,
-                turn_id,
-                started_at_ms,
-            };
+            let params = ItemStarted { item, thread_id, turn_id, started_at_ms };
             stage.tell(who, "item/started", &params);
         }
         Happening::ItemCompleted(item) => {
             let completed_at_ms = item.completed_at_ms;
-            let params = ItemCompleted {
-                item,
-                thread_id,
-                turn_id,
-                completed_at_ms,
-            };
+            let params = ItemCompleted { item, thread_id, turn_id, completed_at_ms };
             stage.tell(who, "item/completed", &params);
         }
         // A started item says as much.
         Happening::Running(..) => {}
         Happening::SummaryPart { item, index } => {
-            let params = SummaryPart {
-                thread_id,
-                turn_id,
-                item_id: item,
-                summary_index: index,
-            };
+            let params = SummaryPart { thread_id, turn_id, item_id: item, summary_index: index };
             stage.tell(who, "item/reasoning/summaryPartAdded", &params);
         }
         Happening::Delta { item, of, text } => {
@@ -95,68 +66,28 @@ pub(crate) fn say_in(thread: &Thread, turn_id: &str, what: Happening<'_>, stage:
                 Stream::CommandOutput => ("item/commandExecution/outputDelta", None, None),
             };
             let delta = Delta::new(thread_id, turn_id, item, text);
-            stage.tell(
-                who,
-                method,
-                &Delta {
-                    summary_index,
-                    content_index,
-                    ..delta
-                },
-            );
+            stage.tell(who, method, &Delta { summary_index, content_index, ..delta });
         }
         Happening::Usage => {
-            let params = UsageUpdated {
-                thread_id,
-                turn_id,
-                token_usage: &thread.usage,
-            };
+            let params = UsageUpdated { thread_id, turn_id, token_usage: &thread.usage };
             stage.tell(who, "thread/tokenUsage/updated", &params);
         }
         Happening::Plan(plan) => {
-            let params = PlanUpdated {
-                thread_id,
-                turn_id,
-                explanation: "Three steps.",
-                plan,
-            };
+            let params = PlanUpdated { thread_id, turn_id, explanation: "Three steps.", plan };
             stage.tell(who, "turn/plan/updated", &params);
         }
         Happening::Diff(diff) => {
-            stage.tell(
-                who,
-                "turn/diff/updated",
-                &DiffUpdated {
-                    thread_id,
-                    turn_id,
-                    diff,
-                },
-            );
+            stage.tell(who, "turn/diff/updated", &DiffUpdated { thread_id, turn_id, diff });
         }
         Happening::Retry(error) | Happening::Failed(error) => {
             let will_retry = matches!(what, Happening::Retry(_));
-            stage.tell(
-                who,
-                "error",
-                &ErrorParams {
-                    error,
-                    will_retry,
-                    thread_id,
-                    turn_id,
-                },
-            );
+            stage.tell(who, "error", &ErrorParams { error, will_retry, thread_id, turn_id });
         }
     }
 }
 
 /// The request about an item.
-pub(crate) fn ask(
-    thread: &Thread,
-    turn: &str,
-    request: u64,
-    item: &Item,
-    reason: Option<&str>,
-) -> Vec<u8> {
+pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, reason: Option<&str>) -> Vec<u8> {
     let (thread_id, turn_id) = (thread.id(), turn);
     match &item.body {
         Body::CommandExecution(command) => {
@@ -221,13 +152,7 @@ pub(crate) fn decision(outcome: &Outcome) -> Decision {
             _ => Decision::Invalid,
         },
         decision => match decision.pointer(amendment).and_then(Value::as_array) {
-            Some(words) => Decision::AcceptPrefix(
-                words
-                    .iter()
-                    .filter_map(Value::as_str)
-                    .map(str::to_owned)
-                    .collect(),
-            ),
+            Some(words) => Decision::AcceptPrefix(words.iter().filter_map(Value::as_str).map(str::to_owned).collect()),
             None => Decision::Invalid,
         },
     }
@@ -244,17 +169,10 @@ impl DeltaFrame {
 
     pub(crate) fn new(thread_id: &str, turn_id: &str, item_id: &str, now: Now) -> Self {
         const HOLE: &str = "\"delta\":\"\"";
-        let line = lines::notification(
-            Self::METHOD,
-            &Delta::new(thread_id, turn_id, item_id, ""),
-            now,
-        );
+        let line = lines::notification(Self::METHOD, &Delta::new(thread_id, turn_id, item_id, ""), now);
         let text = std::str::from_utf8(&line).expect("messages are UTF-8");
         let cut = text.rfind(HOLE).expect("the delta is last and empty") + HOLE.len() - 1;
-        Self {
-            head: line[..cut].to_vec(),
-            tail: line[cut..].to_vec(),
-        }
+        Self { head: line[..cut].to_vec(), tail: line[cut..].to_vec() }
     }
 
     /// Splices in text that needs no escaping.
@@ -331,13 +249,6 @@ params! {
 
 impl<'a> Delta<'a> {
     fn new(thread_id: &'a str, turn_id: &'a str, item_id: &'a str, delta: &'a str) -> Self {
-        Self {
-            thread_id,
-            turn_id,
-            item_id,
-            delta,
-            summary_index: None,
-            content_index: None,
-        }
+        Self { thread_id, turn_id, item_id, delta, summary_index: None, content_index: None }
     }
 }

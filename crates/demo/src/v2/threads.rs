@@ -19,16 +19,9 @@ pub(super) struct ThreadIdParams {
     pub(super) thread_id: String,
 }
 
-pub(super) fn unsubscribe(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadIdParams,
-) -> Result<(), Refusal> {
+pub(super) fn unsubscribe(worker: &mut Worker, call: &Call, params: &ThreadIdParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
-    let was_subscribed = worker
-        .threads
-        .get_mut(id)
-        .map(|thread| thread.unsubscribe(call.connection));
+    let was_subscribed = worker.threads.get_mut(id).map(|thread| thread.unsubscribe(call.connection));
     let status = match was_subscribed {
         None => "notLoaded",
         Some(true) => "unsubscribed",
@@ -38,14 +31,9 @@ pub(super) fn unsubscribe(
     Ok(())
 }
 
-pub(super) fn archive(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadIdParams,
-) -> Result<(), Refusal> {
+pub(super) fn archive(worker: &mut Worker, call: &Call, params: &ThreadIdParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
-    let failed =
-        |error: std::io::Error| Refusal::invalid(format!("cannot archive thread {id}: {error}"));
+    let failed = |error: std::io::Error| Refusal::invalid(format!("cannot archive thread {id}: {error}"));
     match worker.threads.get(id) {
         Some(thread) if thread.is_ephemeral() => return Err(no_rollout(id)),
         Some(_) => {
@@ -59,46 +47,26 @@ pub(super) fn archive(
             worker.threads.remove(id);
         }
         None => {
-            let path = worker
-                .stage
-                .home
-                .find(id, Shelf::Active)
-                .ok_or_else(|| no_rollout(id))?;
+            let path = worker.stage.home.find(id, Shelf::Active).ok_or_else(|| no_rollout(id))?;
             worker.stage.home.archive(&path).map_err(failed)?;
         }
     }
     worker.stage.answer(call, &json!({}));
-    worker
-        .stage
-        .tell_all("thread/archived", &json!({"threadId": id}));
+    worker.stage.tell_all("thread/archived", &json!({"threadId": id}));
     Ok(())
 }
 
-pub(super) fn unarchive(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadIdParams,
-) -> Result<(), Refusal> {
+pub(super) fn unarchive(worker: &mut Worker, call: &Call, params: &ThreadIdParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
     if worker.threads.contains_key(id) {
-        return Err(Refusal::invalid(format!(
-            "thread {id} already has an active writer"
-        )));
+        return Err(Refusal::invalid(format!("thread {id} already has an active writer")));
     }
     let missing = || Refusal::invalid(format!("no archived rollout found for thread id {id}"));
     let stage = &mut worker.stage;
     let archived = stage.home.find(id, Shelf::Archived).ok_or_else(missing)?;
     let stored = read_thread(&archived).ok_or_else(missing)?;
-    let path = stage
-        .home
-        .unarchive(&archived, &stored.thread)
-        .map_err(|_| missing())?;
-    stage.answer(
-        call,
-        &ThreadAlone {
-            thread: &ThreadShape::of_stored(&stored, &path),
-        },
-    );
+    let path = stage.home.unarchive(&archived, &stored.thread).map_err(|_| missing())?;
+    stage.answer(call, &ThreadAlone { thread: &ThreadShape::of_stored(&stored, &path) });
     stage.tell_all("thread/unarchived", &json!({"threadId": id}));
     Ok(())
 }
@@ -110,20 +78,13 @@ pub(super) struct ThreadSetNameParams {
     name: String,
 }
 
-pub(super) fn set_name(
-    worker: &mut Worker,
-    call: &Call,
-    params: &ThreadSetNameParams,
-) -> Result<(), Refusal> {
+pub(super) fn set_name(worker: &mut Worker, call: &Call, params: &ThreadSetNameParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     thread.name = Some(params.name.clone());
     thread.keep(&Record::Named(params.name.clone()), stage);
     stage.answer(call, &json!({}));
-    stage.tell_all(
-        "thread/name/updated",
-        &json!({"threadId": id, "threadName": params.name}),
-    );
+    stage.tell_all("thread/name/updated", &json!({"threadId": id, "threadName": params.name}));
     Ok(())
 }
 
@@ -135,38 +96,19 @@ pub(super) struct ThreadInjectItemsParams {
 }
 
 /// Items for the model's eyes. The worker keeps them and remembers what a person said last.
-pub(super) fn inject_items(
-    worker: &mut Worker,
-    call: &Call,
-    params: ThreadInjectItemsParams,
-) -> Result<(), Refusal> {
+pub(super) fn inject_items(worker: &mut Worker, call: &Call, params: ThreadInjectItemsParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     if params.items.is_empty() {
         return Err(Refusal::invalid("items must not be empty"));
     }
-    if let Some(at) = params
-        .items
-        .iter()
-        .position(|item| item.get("type").is_none())
-    {
-        return Err(Refusal::invalid(format!(
-            "items[{at}] is not a valid response item: missing field `type`"
-        )));
+    if let Some(at) = params.items.iter().position(|item| item.get("type").is_none()) {
+        return Err(Refusal::invalid(format!("items[{at}] is not a valid response item: missing field `type`")));
     }
-    let mut said = params
-        .items
-        .iter()
-        .filter(|item| item["role"] == "user")
-        .filter_map(|item| {
-            let parts = item["content"].as_array()?;
-            Some(
-                parts
-                    .iter()
-                    .filter_map(|part| part["text"].as_str())
-                    .collect::<String>(),
-            )
-        });
+    let mut said = params.items.iter().filter(|item| item["role"] == "user").filter_map(|item| {
+        let parts = item["content"].as_array()?;
+        Some(parts.iter().filter_map(|part| part["text"].as_str()).collect::<String>())
+    });
     if let Some(last) = said.next_back() {
         thread.last_said = last;
     }
@@ -181,10 +123,7 @@ pub(super) fn no_rollout(id: &str) -> Refusal {
 
 /// Refuses what is no UUID, in the words of the UUID parser; some calls speak of a session, some of a thread.
 pub(super) fn checked_id<'a>(id: &'a str, what: &str) -> Result<&'a str, Refusal> {
-    if let Some((at, found)) = id
-        .char_indices()
-        .find(|(_, c)| !c.is_ascii_hexdigit() && *c != '-')
-    {
+    if let Some((at, found)) = id.char_indices().find(|(_, c)| !c.is_ascii_hexdigit() && *c != '-') {
         return Err(Refusal::invalid(format!(
             "invalid {what} id: invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-], found `{found}` at {}",
             at + 1

@@ -19,12 +19,7 @@ pub(super) fn declared(specs: &[Value]) -> Result<Vec<Tool>, Refusal> {
             let problem = "dynamic tool namespace collides with a reserved Responses API namespace";
             return Err(Refusal::invalid(format!("{problem}: {name}")));
         }
-        for spec in spec
-            .get("tools")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
+        for spec in spec.get("tools").and_then(Value::as_array).into_iter().flatten() {
             add(&mut tools, Some(name), spec)?;
         }
     }
@@ -48,17 +43,11 @@ fn add(tools: &mut Vec<Tool>, namespace: Option<&str>, spec: &Value) -> Result<(
     let name = text(spec, "name")?;
     let refuse = |problem: &str| Err(Refusal::invalid(format!("{problem}: {name}")));
     text(spec, "description")?;
-    let tool = Tool {
-        namespace: namespace.map(str::to_owned),
-        name: name.to_owned(),
-    };
+    let tool = Tool { namespace: namespace.map(str::to_owned), name: name.to_owned() };
     if name.is_empty() {
         return Err(Refusal::invalid("dynamic tool name must not be empty"));
     }
-    if !name
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-    {
+    if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
         return refuse("dynamic tool name must match ^[a-zA-Z0-9_-]+$ to match Responses API");
     }
     if name == "mcp" || name.starts_with("mcp__") {

@@ -34,19 +34,12 @@ pub(super) struct TurnStartParams {
 }
 
 /// Starts a turn. On a thread that has one, it says the input to that turn and answers with the same id.
-pub(super) fn start(
-    worker: &mut Worker,
-    call: &Call,
-    params: TurnStartParams,
-) -> Result<(), Refusal> {
+pub(super) fn start(worker: &mut Worker, call: &Call, params: TurnStartParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     check_input(&params.input)?;
     let settings = params.settings(&thread.settings);
-    let input = Input {
-        content: params.input,
-        client_id: params.client_user_message_id,
-    };
+    let input = Input { content: params.input, client_id: params.client_user_message_id };
     if let Some(turn) = &thread.turn {
         let shape = TurnShape::new(&turn.id);
         stage.answer(call, &TurnAlone { turn: &shape });
@@ -57,12 +50,7 @@ pub(super) fn start(
         thread.settings = settings;
         thread.keep(&Record::Settings(thread.settings.clone()), stage);
         let params = json!({"threadId": id, "threadSettings": settings_shape(&thread.settings)});
-        stage.tell_those(
-            &thread.subscribers,
-            Need::ExperimentalApi,
-            "thread/settings/updated",
-            &params,
-        );
+        stage.tell_those(&thread.subscribers, Need::ExperimentalApi, "thread/settings/updated", &params);
     }
     if !config::is_known(&thread.settings.model) {
         let warning = format!(
@@ -72,12 +60,7 @@ pub(super) fn start(
         thread.say(Event::Warning(&warning), stage);
     }
     let turn_id = stage.ids.uuid();
-    stage.answer(
-        call,
-        &TurnAlone {
-            turn: &TurnShape::new(&turn_id),
-        },
-    );
+    stage.answer(call, &TurnAlone { turn: &TurnShape::new(&turn_id) });
     turn::begin(thread, &turn_id, input, params.output_schema, stage);
     Ok(())
 }
@@ -118,16 +101,11 @@ fn check_input(input: &[UserInput]) -> Result<(), Refusal> {
         return Err(Refusal::of(Refusal::INVALID_PARAMS, message).with_data(data));
     }
     let is_remote = |piece: &UserInput| match piece {
-        UserInput::Image {
-            reference: ImageReference::Url { url },
-            ..
-        } => !url.starts_with("data:"),
+        UserInput::Image { reference: ImageReference::Url { url }, .. } => !url.starts_with("data:"),
         _ => false,
     };
     if input.iter().any(is_remote) {
-        return Err(Refusal::invalid(
-            "remote image URLs are not supported; use an inline data URL instead",
-        ));
+        return Err(Refusal::invalid("remote image URLs are not supported; use an inline data URL instead"));
     }
     Ok(())
 }
@@ -141,11 +119,7 @@ pub(super) struct TurnSteerParams {
     client_user_message_id: Option<String>,
 }
 
-pub(super) fn steer(
-    worker: &mut Worker,
-    call: &Call,
-    params: TurnSteerParams,
-) -> Result<(), Refusal> {
+pub(super) fn steer(worker: &mut Worker, call: &Call, params: TurnSteerParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     let expected = &params.expected_turn_id;
@@ -159,18 +133,12 @@ pub(super) fn steer(
     match &thread.turn {
         None => return Err(Refusal::invalid("no active turn to steer")),
         Some(turn) if turn.id != *expected => {
-            let message = format!(
-                "expected active turn id `{expected}` but found `{}`",
-                turn.id
-            );
+            let message = format!("expected active turn id `{expected}` but found `{}`", turn.id);
             return Err(Refusal::invalid(message));
         }
         Some(_) => stage.answer(call, &json!({"turnId": expected})),
     }
-    let input = Input {
-        content: params.input,
-        client_id: params.client_user_message_id,
-    };
+    let input = Input { content: params.input, client_id: params.client_user_message_id };
     turn::steer(thread, input, stage);
     Ok(())
 }
@@ -184,20 +152,16 @@ pub(super) struct TurnInterruptParams {
 
 /// Interrupts a turn. The answer comes just before the turn's end; for one that was interrupted before, it comes with the
 /// end of the next turn.
-pub(super) fn interrupt(
-    worker: &mut Worker,
-    call: &Call,
-    params: &TurnInterruptParams,
-) -> Result<(), Refusal> {
+pub(super) fn interrupt(worker: &mut Worker, call: &Call, params: &TurnInterruptParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
     let wanted = &params.turn_id;
     let current = thread.turn.as_ref().map(|turn| turn.id.clone());
     match current.as_ref().or(thread.interrupted_turn.as_ref()) {
         None => Err(Refusal::invalid("no active turn to interrupt")),
-        Some(found) if found != wanted => Err(Refusal::invalid(format!(
-            "expected active turn id {wanted} but found {found}"
-        ))),
+        Some(found) if found != wanted => {
+            Err(Refusal::invalid(format!("expected active turn id {wanted} but found {found}")))
+        }
         Some(_) if current.is_none() => {
             thread.late_interrupts.push(call.clone());
             Ok(())

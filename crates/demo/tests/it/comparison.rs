@@ -21,8 +21,7 @@ fn every_script_has_a_transcript_and_every_transcript_a_script() {
 
 /// The reviewed file.
 pub(crate) fn differences() -> Differences {
-    Differences::load(&plays::path("differences", "toml"))
-        .expect("the reviewed differences can be read")
+    Differences::load(&plays::path("differences", "toml")).expect("the reviewed differences can be read")
 }
 
 /// What of the `plays` differs from the `expected` transcripts without being listed, and what is listed in vain.
@@ -42,11 +41,7 @@ pub(crate) fn report(
             }
         }
     }
-    list(
-        &mut report,
-        "not needed in differences.toml",
-        &differences.stale(&needed),
-    );
+    list(&mut report, "not needed in differences.toml", &differences.stale(&needed));
     report
 }
 

@@ -33,16 +33,11 @@ fn play_demo(script: &Script) -> Result<Transcript, String> {
     let workplace = Workplace::new().map_err(|error| error.to_string())?;
     codex::configure(&workplace, NO_PROVIDER).map_err(|error| error.to_string())?;
     let launch = Launch {
-        argv: vec![
-            env!("CARGO_BIN_EXE_demo-worker").into(),
-            "--listen".into(),
-            "stdio://".into(),
-        ],
+        argv: vec![env!("CARGO_BIN_EXE_demo-worker").into(), "--listen".into(), "stdio://".into()],
         environment: workplace.environment(),
         cwd: workplace.project(),
     };
-    let transcript =
-        driver::play(script, &launch, &workplace).map_err(|error| error.to_string())?;
+    let transcript = driver::play(script, &launch, &workplace).map_err(|error| error.to_string())?;
     Ok(redact(transcript, &workplace))
 }
 
@@ -55,28 +50,15 @@ pub(crate) fn play_all(play: impl Fn(&Script) -> Result<Transcript, String> + Sy
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let index = names
-                        .iter()
-                        .position(|other| other == name)
-                        .expect("it is one of them");
-                    let script =
-                        Script::load(&path(name, "script")).map_err(|error| error.to_string());
+                    let index = names.iter().position(|other| other == name).expect("it is one of them");
+                    let script = Script::load(&path(name, "script")).map_err(|error| error.to_string());
                     let _ = plays[index].set(script.and_then(|script| play(&script)));
                 }
             });
         }
     });
-    let outcomes = plays
-        .into_iter()
-        .map(|play| play.into_inner().expect("every script was played"));
-    names
-        .iter()
-        .zip(outcomes)
-        .map(|(name, outcome)| Play {
-            script: name.clone(),
-            outcome,
-        })
-        .collect()
+    let outcomes = plays.into_iter().map(|play| play.into_inner().expect("every script was played"));
+    names.iter().zip(outcomes).map(|(name, outcome)| Play { script: name.clone(), outcome }).collect()
 }
 
 /// The transcript of `script` that was kept from the real worker.
@@ -90,13 +72,8 @@ pub(crate) fn kept(script: &str) -> Result<Transcript, String> {
 pub(crate) fn names(ending: &str) -> Vec<String> {
     let files = fs::read_dir(directory()).expect("transcripts/ is there");
     let paths = files.map(|file| file.expect("transcripts/ can be read").path());
-    let stems = paths.filter(|path| {
-        path.extension()
-            .is_some_and(|extension| extension == ending)
-    });
-    let mut names: Vec<_> = stems
-        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
-        .collect();
+    let stems = paths.filter(|path| path.extension().is_some_and(|extension| extension == ending));
+    let mut names: Vec<_> = stems.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned())).collect();
     names.sort();
     names
 }

@@ -27,11 +27,7 @@ fn the_recordings_are_what_the_real_worker_says() {
     for Play { script, outcome } in real() {
         match plays::kept(script).and_then(|kept| Ok((kept, outcome.clone()?))) {
             Err(reason) => list(&mut report, script, &[reason]),
-            Ok((kept, said)) => list(
-                &mut report,
-                script,
-                &compare(&kept, &said, &differences.races(script)),
-            ),
+            Ok((kept, said)) => list(&mut report, script, &compare(&kept, &said, &differences.races(script))),
         }
     }
     assert!(report.is_empty(), "{report}");
@@ -40,10 +36,7 @@ fn the_recordings_are_what_the_real_worker_says() {
 #[test]
 fn the_demo_worker_says_what_the_real_worker_says() {
     let said = |name: &str| {
-        let play = real()
-            .iter()
-            .find(|play| play.script == name)
-            .ok_or("the real worker did not play it")?;
+        let play = real().iter().find(|play| play.script == name).ok_or("the real worker did not play it")?;
         play.outcome.clone()
     };
     let report = report(&differences(), plays::demo(), said);
@@ -61,8 +54,7 @@ fn play_real(script: &Script) -> Result<Transcript, String> {
     let model = StandIn::start().map_err(|error| error.to_string())?;
     let binary = codex::binary().map_err(|error| error.to_string())?;
     let launch = codex::launch(binary, &workplace, &model).map_err(|error| error.to_string())?;
-    let transcript =
-        driver::play(script, &launch, &workplace).map_err(|error| error.to_string())?;
+    let transcript = driver::play(script, &launch, &workplace).map_err(|error| error.to_string())?;
     Ok(redact(transcript, &workplace))
 }
 
@@ -72,8 +64,7 @@ fn write(wanted: &str) {
             continue;
         }
         if let Ok(transcript) = outcome {
-            fs::write(plays::path(script, "jsonl"), transcript.to_text())
-                .expect("transcripts/ can be written");
+            fs::write(plays::path(script, "jsonl"), transcript.to_text()).expect("transcripts/ can be written");
         }
     }
 }

@@ -49,20 +49,10 @@ fn a_line_with_one_wrong_value_is_found() {
         ("/result/platformOs", Value::Null),
     ] {
         let mut changed = kept.clone();
-        let mut places = changed
-            .entries
-            .iter_mut()
-            .filter(|entry| entry.direction == Direction::Received);
-        let place = places
-            .find_map(|entry| entry.message.pointer_mut(pointer))
-            .expect("the line is there");
+        let mut places = changed.entries.iter_mut().filter(|entry| entry.direction == Direction::Received);
+        let place = places.find_map(|entry| entry.message.pointer_mut(pointer)).expect("the line is there");
         *place = wrong;
-        assert_eq!(
-            faults(&changed).len(),
-            1,
-            "{pointer}: {:?}",
-            faults(&changed)
-        );
+        assert_eq!(faults(&changed).len(), 1, "{pointer}: {:?}", faults(&changed));
     }
 }
 
@@ -80,9 +70,7 @@ fn faults(transcript: &Transcript) -> Vec<String> {
             Direction::Received => {
                 let call = calls.get(&entry.message["id"].to_string()).copied();
                 faults.extend(
-                    schema
-                        .fault(&entry.message, call)
-                        .map(|fault| format!("{fault}\n      {}", entry.message)),
+                    schema.fault(&entry.message, call).map(|fault| format!("{fault}\n      {}", entry.message)),
                 );
             }
             Direction::Exit => calls.clear(),
@@ -101,14 +89,10 @@ impl Schema {
     fn committed() -> &'static Self {
         static SCHEMA: OnceLock<Schema> = OnceLock::new();
         SCHEMA.get_or_init(|| {
-            let path =
-                PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../schema/app-server.json");
+            let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../schema/app-server.json");
             let text = fs::read_to_string(path).expect("the schema is there");
             let root = serde_json::from_str(&text).expect("the schema is JSON");
-            Self {
-                root,
-                validators: Mutex::default(),
-            }
+            Self { root, validators: Mutex::default() }
         })
     }
 
@@ -124,10 +108,7 @@ impl Schema {
         let Some(validator) = self.validator(kind) else {
             return Some(format!("{kind:?} is not in the schema"));
         };
-        validator
-            .validate(value)
-            .err()
-            .map(|error| format!("{}: {error}", error.instance_path()))
+        validator.validate(value).err().map(|error| format!("{}: {error}", error.instance_path()))
     }
 
     fn validator(&self, kind: Kind<'_>) -> Option<Arc<Validator>> {
@@ -136,10 +117,7 @@ impl Schema {
             return Some(Arc::clone(validator));
         }
         let schema = json!({"allOf": [self.part(kind)?], "definitions": self.root["definitions"]});
-        let validator = jsonschema::options()
-            .with_draft(Draft::Draft7)
-            .build(&schema)
-            .expect("the schema is sound");
+        let validator = jsonschema::options().with_draft(Draft::Draft7).build(&schema).expect("the schema is sound");
         let validator = Arc::new(validator);
         validators.insert(format!("{kind:?}"), Arc::clone(&validator));
         Some(validator)
@@ -152,8 +130,7 @@ impl Schema {
             Kind::Request(method) => self.variant("ServerRequest", method).cloned(),
             Kind::Error => Some(json!({"$ref": "#/definitions/JSONRPCError"})),
             Kind::Answer(call) => {
-                let params = self.variant("ClientRequest", call)?["properties"]["params"]["$ref"]
-                    .as_str()?;
+                let params = self.variant("ClientRequest", call)?["properties"]["params"]["$ref"].as_str()?;
                 let response = format!("{}Response", params.strip_suffix("Params")?);
                 self.root.pointer(response.strip_prefix('#')?)?;
                 Some(json!({"$ref": response}))
@@ -164,9 +141,7 @@ impl Schema {
     /// The message of that kind and method.
     fn variant(&self, kind: &str, method: &str) -> Option<&Value> {
         let variants = self.root["definitions"][kind]["oneOf"].as_array()?;
-        variants
-            .iter()
-            .find(|variant| variant["properties"]["method"]["enum"][0] == method)
+        variants.iter().find(|variant| variant["properties"]["method"]["enum"][0] == method)
     }
 }
 
