@@ -43,6 +43,8 @@ pub(crate) struct Stage {
 pub(crate) struct Connection {
     /// Absent before `initialize`.
     pub(crate) client: Option<Client>,
+    /// It takes its messages more slowly than they are made.
+    pub(crate) is_full: bool,
 }
 
 /// What a client said of itself.
@@ -125,6 +127,11 @@ impl Stage {
     /// Those who hear a notification of this method.
     pub(crate) fn listening(&self, who: &[ConnectionId], need: Need, method: &str) -> Vec<ConnectionId> {
         who.iter().copied().filter(|connection| self.hears(*connection, need, method)).collect()
+    }
+
+    /// Whether one of them is behind.
+    pub(crate) fn is_full(&self, who: &[ConnectionId]) -> bool {
+        who.iter().any(|connection| self.connections.get(connection).is_some_and(|connection| connection.is_full))
     }
 
     fn hears(&self, connection: ConnectionId, need: Need, method: &str) -> bool {

@@ -39,6 +39,11 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// Whether the next act makes as many deltas as it can.
+    pub(crate) fn is_at_full_speed(&self) -> bool {
+        matches!(self.acts.front(), Some(Act::Stream { pause, .. }) if pause.is_zero())
+    }
+
     /// The turn as its end shows it: with its last message, if it came to one.
     fn ended(self, how: End, now: Now) -> TurnShape {
         let (status, error) = match how {

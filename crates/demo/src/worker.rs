@@ -74,6 +74,16 @@ impl Worker {
         }
     }
 
+    /// A client is behind: what is played at full speed to it waits.
+    pub fn handle_full(&mut self, connection: ConnectionId) {
+        self.set_full(connection, true);
+    }
+
+    /// A client has caught up.
+    pub fn handle_room(&mut self, connection: ConnectionId) {
+        self.set_full(connection, false);
+    }
+
     /// The worker is told to end: what runs is interrupted, and kept as such.
     pub fn handle_shutdown(&mut self, now: Now) {
         self.stage.now = now;
@@ -89,7 +99,7 @@ impl Worker {
 
     /// When [`Worker::handle_timeout`] is wanted.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let acts = self.threads.values().filter_map(|thread| thread.turn.as_ref()?.due).min();
+        let acts = self.threads.values().filter_map(|thread| due(thread, &self.stage)).min();
         match self.stage.outputs.paused_until() {
             Some(until) => Some(until),
             None => acts,
@@ -103,8 +113,7 @@ impl Worker {
         }
         self.stage.now = now;
         for thread in self.threads.values_mut() {
-            let due = thread.turn.as_ref().and_then(|turn| turn.due);
-            if due.is_some_and(|due| due <= now.instant) {
+            if due(thread, &self.stage).is_some_and(|due| due <= now.instant) {
                 turn::advance(thread, &mut self.stage);
             }
         }
@@ -126,6 +135,12 @@ impl Worker {
     /// The same for a thread that is known to be loaded.
     pub(crate) fn thread(&mut self, id: &str) -> (&mut Stage, &mut Thread) {
         (&mut self.stage, self.threads.get_mut(id).expect("the caller has just looked"))
+    }
+
+    fn set_full(&mut self, connection: ConnectionId, is_full: bool) {
+        if let Some(connection) = self.stage.connections.get_mut(&connection) {
+            connection.is_full = is_full;
+        }
     }
 
     fn handle_call(&mut self, call: &Call, method: &str, params: Option<Value>) {
@@ -181,4 +196,11 @@ impl Worker {
             approval::answered(thread, request, outcome, &mut self.stage);
         }
     }
+}
+
+/// When a thread plays on: not before all who listen have room for what comes at full speed.
+fn due(thread: &Thread, stage: &Stage) -> Option<Instant> {
+    let turn = thread.turn.as_ref()?;
+    let is_held = turn.is_at_full_speed() && stage.is_full(&thread.subscribers);
+    turn.due.filter(|_| !is_held)
 }

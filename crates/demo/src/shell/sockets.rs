@@ -8,6 +8,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _}
 use std::os::unix::net::UnixStream as BlockingUnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -31,16 +33,17 @@ use crate::worker::Worker;
 
 /// Messages that are read ahead, of all connections.
 const INBOX_MESSAGES: usize = 128;
-/// Outputs that wait for one connection.
-const OUTBOX_OUTPUTS: usize = 16;
+/// Outputs that wait for one connection: at more than these it is closed, as the real worker does.
+const OUTBOX_OUTPUTS: usize = 32_768;
+const OUTBOX_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// What waits for one connection before floods to it are held.
+const OUTBOX_BYTES_HIGH: usize = 1024 * 1024;
 /// Clients at one time.
 const CONNECTIONS_MAX: usize = 256;
 /// A client has so long to ask for its WebSocket.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait when the system can open nothing more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// A client that takes nothing for so long is disconnected.
-const SLOW_CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves until it is told to end.
 pub(crate) fn run(worker: Worker, capture: Capture, listen: &Listen) -> io::Result<ExitCode> {
@@ -60,7 +63,9 @@ pub(crate) fn run(worker: Worker, capture: Capture, listen: &Listen) -> io::Resu
 
 /// What reaches the loop.
 enum Arrival {
-    Opened(ConnectionId, mpsc::Sender<Output>),
+    Opened(ConnectionId, Outbox),
+    /// All that waited for it has been written.
+    Room(ConnectionId),
     Line(ConnectionId, Utf8Bytes),
     Closed(ConnectionId),
 }
@@ -69,7 +74,7 @@ struct Shell {
     worker: Worker,
     capture: Capture,
     inbox: mpsc::Receiver<Arrival>,
-    outboxes: BTreeMap<ConnectionId, mpsc::Sender<Output>>,
+    outboxes: BTreeMap<ConnectionId, Outbox>,
     deafness: Deafness,
     terminations: u32,
 }
@@ -80,7 +85,7 @@ impl Shell {
             return ExitCode::FAILURE;
         };
         loop {
-            if let Some(code) = self.drain().await {
+            if let Some(code) = self.drain() {
                 return code;
             }
             // As the real worker: the first SIGTERM waits for running turns, the second for nothing.
@@ -108,6 +113,7 @@ impl Shell {
                 self.capture.line(line.as_bytes());
                 self.worker.handle_line(connection, line.as_bytes(), Now::read());
             }
+            Arrival::Room(connection) => self.worker.handle_room(connection),
             Arrival::Closed(connection) => self.close(connection),
         }
     }
@@ -118,11 +124,11 @@ impl Shell {
     }
 
     /// Does all the worker wants done; an exit code if that was to end.
-    async fn drain(&mut self) -> Option<ExitCode> {
+    fn drain(&mut self) -> Option<ExitCode> {
         while let Some(output) = self.worker.poll_output(Instant::now()) {
             match output {
                 Output::Bytes { connection, .. } | Output::LongLine { connection, .. } => {
-                    self.send(connection, output).await;
+                    self.send(connection, output);
                 }
                 Output::End(ending) => return Some(process::end(ending)),
                 other => process::act(&other, &self.deafness),
@@ -131,13 +137,41 @@ impl Shell {
         None
     }
 
-    async fn send(&mut self, connection: ConnectionId, output: Output) {
-        let Some(outbox) = self.outboxes.get(&connection) else {
-            return;
-        };
-        if outbox.send_timeout(output, SLOW_CLIENT_TIMEOUT).await.is_err() {
+    /// Never waits, so that no client stops another: one that is behind is told to the worker, one too far behind is
+    /// closed.
+    fn send(&mut self, connection: ConnectionId, output: Output) {
+        let Some(outbox) = self.outboxes.get(&connection) else { return };
+        let bytes = size(&output);
+        let waiting = outbox.waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_behind = waiting + bytes > OUTBOX_BYTES_HIGH;
+        // Before it is sent, so that the writer that empties the outbox sees it.
+        outbox.waiting.is_full.fetch_or(is_behind, Ordering::Relaxed);
+        if waiting > OUTBOX_BYTES_MAX || outbox.sender.try_send(output).is_err() {
             self.close(connection);
+        } else if is_behind {
+            self.worker.handle_full(connection);
         }
+    }
+}
+
+/// The way to one connection.
+struct Outbox {
+    sender: mpsc::Sender<Output>,
+    waiting: Arc<Waiting>,
+}
+
+/// What an outbox holds, known to both its ends.
+#[derive(Default)]
+struct Waiting {
+    bytes: AtomicUsize,
+    is_full: AtomicBool,
+}
+
+fn size(output: &Output) -> usize {
+    match output {
+        Output::Bytes { bytes, .. } => bytes.len(),
+        Output::LongLine { head, tail, .. } => head.len() + tail.len(),
+        _ => 0,
     }
 }
 
@@ -252,9 +286,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let Ok(Ok(Some(socket))) = tokio::time::timeout(HANDSHAKE_TIMEOUT, http::accept(stream)).await else { return };
-    let (outbox, outputs) = mpsc::channel(OUTBOX_OUTPUTS);
+    let (sender, outputs) = mpsc::channel(OUTBOX_OUTPUTS);
+    let waiting = Arc::new(Waiting::default());
+    let outbox = Outbox { sender, waiting: Arc::clone(&waiting) };
     if arrivals.send(Arrival::Opened(connection, outbox)).await.is_ok() {
-        converse(socket, connection, &arrivals, outputs).await;
+        converse(socket, connection, &arrivals, outputs, &waiting).await;
         let _ = arrivals.send(Arrival::Closed(connection)).await;
     }
 }
@@ -265,6 +301,7 @@ async fn converse<S>(
     connection: ConnectionId,
     arrivals: &mpsc::Sender<Arrival>,
     mut outputs: mpsc::Receiver<Output>,
+    waiting: &Waiting,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -281,10 +318,15 @@ async fn converse<S>(
     let writing = async {
         let mut unfinished = Vec::new();
         while let Some(output) = outputs.recv().await {
+            let bytes = size(&output);
             for frame in frames(output, &mut unfinished) {
                 sink.feed(frame).await?;
             }
             sink.flush().await?;
+            let is_empty = waiting.bytes.fetch_sub(bytes, Ordering::Relaxed) == bytes;
+            if is_empty && waiting.is_full.swap(false, Ordering::Relaxed) {
+                let _ = arrivals.send(Arrival::Room(connection)).await;
+            }
         }
         Ok::<(), WebSocketError>(())
     };

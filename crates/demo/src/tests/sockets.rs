@@ -170,3 +170,17 @@ fn file_in_the_way_is_left_alone() {
     assert!(refused.to_string().contains("is not a socket"), "{refused}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "keep me");
 }
+
+#[test]
+fn client_that_does_not_read_stops_nobody_else() {
+    serve(async |path| {
+        let mut deaf = Client::new(path).await;
+        let thread = deaf.call("thread/start", json!({"cwd": "/"})).await["thread"]["id"].clone();
+        deaf.turn(&thread, "[[flood 1000000]]").await;
+        let mut client = Client::new(path).await;
+        let thread = client.call("thread/start", json!({"cwd": "/"})).await["thread"]["id"].clone();
+        client.turn(&thread, "[[flood 20000]]").await;
+        client.until(|message| message["method"] == "turn/completed").await;
+        client.end_worker(&thread).await;
+    });
+}
