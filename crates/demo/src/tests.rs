@@ -242,7 +242,7 @@ fn check_v2(script: &str, play: &str, expected: Expect) {
 const V2_OPENING: &str = r#"
     A connects
     A< {"id":1,"method":"initialize","params":{"clientInfo":{"name":"test","version":"0"}}}
-    A< {"id":2,"method":"thread/start","params":{"cwd":"/work"}}
+    A< {"id":2,"method":"thread/start","params":{"cwd":"/home/dev"}}
 "#;
 
 /// The line that starts a turn in the opened thread.

@@ -11,7 +11,7 @@ const TWO_CLIENTS: &str = r#"
     A< {"id":1,"method":"initialize","params":{"clientInfo":{"name":"first","version":"1"}}}
     B connects
     B< {"id":1,"method":"initialize","params":{"clientInfo":{"name":"second","version":"2"},"capabilities":{"optOutNotificationMethods":["account/rateLimits/updated"]}}}
-    A< {"id":2,"method":"thread/start","params":{"cwd":"/work","approvalPolicy":"untrusted"}}
+    A< {"id":2,"method":"thread/start","params":{"cwd":"/home/dev","approvalPolicy":"untrusted"}}
 "#;
 
 fn theatre(home: &TempDir) -> Theatre {

@@ -83,7 +83,7 @@ fn shutdown_keeps_a_parked_turn_as_interrupted() {
     let home = TempDir::new().unwrap();
     let mut theatre = Theatre::new(Dialect::V2, &home, "");
     theatre.play(INITIALIZE);
-    theatre.play(r#"A< {"id":2,"method":"thread/start","params":{"cwd":"/work","dynamicTools":[{"name":"ask","description":"d","inputSchema":{}}]}}"#);
+    theatre.play(r#"A< {"id":2,"method":"thread/start","params":{"cwd":"/home/dev","dynamicTools":[{"name":"ask","description":"d","inputSchema":{}}]}}"#);
     theatre.play(&turn(3, "[[tool ask {}]]"));
     theatre.worker.handle_shutdown(theatre.now);
     theatre.play(&format!("worker restarts{INITIALIZE}"));

@@ -54,7 +54,7 @@ fn steps_follow_each_other_in_one_turn() {
             A {"method":"turn/plan/updated","params":{"explanation":"Three steps.","plan":[{"status":"completed","step":"Read the code"},{"status":"inProgress","step":"Change it"},{"status":"pending","step":"Run the tests"}]}}
             A {"method":"thread/tokenUsage/updated","params":{"tokenUsage":{"last":{"cacheWriteInputTokens":0,"cachedInputTokens":40,"inputTokens":200,"outputTokens":20,"reasoningOutputTokens":0,"totalTokens":220},"modelContextWindow":258400,"total":{"cacheWriteInputTokens":0,"cachedInputTokens":80,"inputTokens":400,"outputTokens":40,"reasoningOutputTokens":0,"totalTokens":440}}}}
             A {"method":"account/rateLimits/updated","params":{"rateLimits":{"limitId":"codex"}}}
-            A {"method":"item/started","params":{"item":{"changes":[{"diff":"hello\n","kind":{"type":"add"},"path":"/work/a.txt"}],"id":"call_resp_5","status":"inProgress","type":"fileChange"}}}
+            A {"method":"item/started","params":{"item":{"changes":[{"diff":"hello\n","kind":{"type":"add"},"path":"/home/dev/a.txt"}],"id":"call_resp_5","status":"inProgress","type":"fileChange"}}}
             A {"method":"thread/status/changed","params":{"status":{"activeFlags":["waitingOnApproval"],"type":"active"}}}
             A {"id":0,"method":"item/fileChange/requestApproval","params":{"itemId":"call_resp_5"}}
         "##]],

@@ -9,7 +9,7 @@ use crate::options::Dialect;
 const OPENING: &str = r#"
     A connects
     A< {"id":1,"method":"initialize","params":{"clientInfo":{"name":"test","version":"0"},"protocolVersion":"v2"}}
-    A< {"id":2,"method":"newConversation","params":{"cwd":"/work","approvalPolicy":"untrusted"}}
+    A< {"id":2,"method":"newConversation","params":{"cwd":"/home/dev","approvalPolicy":"untrusted"}}
     A< {"id":3,"method":"addConversationListener","params":{"conversationId":"$2.conversationId"}}
 "#;
 
@@ -122,8 +122,8 @@ fn aborted_patch_ends_the_turn() {
     check_middle(
         &play,
         expect![[r#"
-        A {"method":"codex/event/apply_patch_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","changes":{"/work/a.txt":{"content":"hello\n","type":"add"}},"type":"apply_patch_approval_request"}}}
-        A {"id":0,"method":"applyPatchApproval","params":{"callId":"call_resp_4","fileChanges":{"/work/a.txt":{"content":"hello\n","type":"add"}}}}
+        A {"method":"codex/event/apply_patch_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","changes":{"/home/dev/a.txt":{"content":"hello\n","type":"add"}},"type":"apply_patch_approval_request"}}}
+        A {"id":0,"method":"applyPatchApproval","params":{"callId":"call_resp_4","fileChanges":{"/home/dev/a.txt":{"content":"hello\n","type":"add"}}}}
         A {"method":"codex/event/turn_aborted","params":{"id":"0","msg":{"reason":"interrupted","type":"turn_aborted"}}}
     "#]],
     );
