@@ -15,11 +15,7 @@ pub(crate) struct Contender<'a> {
 
 impl<'a> Contender<'a> {
     pub(crate) fn new(name: &'static str, work: impl FnMut() + 'a) -> Self {
-        Self {
-            name,
-            work: Box::new(work),
-            best: Duration::MAX,
-        }
+        Self { name, work: Box::new(work), best: Duration::MAX }
     }
 
     /// The least CPU time that the work took, in nanoseconds for each of `count` things.
@@ -41,8 +37,5 @@ pub(crate) fn race(contenders: &mut [Contender<'_>]) {
 
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        now.tv_sec.try_into().unwrap_or_default(),
-        now.tv_nsec.try_into().unwrap_or_default(),
-    )
+    Duration::new(now.tv_sec.try_into().unwrap_or_default(), now.tv_nsec.try_into().unwrap_or_default())
 }

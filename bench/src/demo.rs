@@ -26,10 +26,7 @@ pub(crate) fn run() -> Result<()> {
     let thread = worker.call("thread/start", &json!({"cwd": "/"}))?["thread"]["id"].clone();
     let before = worker.cpu_seconds()?;
     let text = format!("[[deltas {DELTAS}]]");
-    worker.send(
-        "turn/start",
-        &json!({"threadId": thread, "input": [{"type": "text", "text": text}]}),
-    )?;
+    worker.send("turn/start", &json!({"threadId": thread, "input": [{"type": "text", "text": text}]}))?;
     let deltas = worker.count_deltas()?;
     let seconds = worker.cpu_seconds()? - before;
     let rate = f64::from(deltas) / seconds;
@@ -61,13 +58,7 @@ impl Worker {
             .spawn()?;
         let stdin = child.stdin.take().context("no stdin")?;
         let stdout = BufReader::with_capacity(1 << 20, child.stdout.take().context("no stdout")?);
-        let mut worker = Self {
-            child,
-            stdin,
-            stdout,
-            calls: 0,
-            home,
-        };
+        let mut worker = Self { child, stdin, stdout, calls: 0, home };
         worker.call("initialize", &json!({"clientInfo": {"name": "bench", "version": "0"}}))?;
         Ok(worker)
     }

@@ -22,9 +22,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         Contender::new("newline split", || {
             black_box(memchr::memchr_iter(b'\n', &stream).count());
         }),
-        Contender::new("framer", || {
-            each_line(&stream, |line| _ = black_box(line.len()))
-        }),
+        Contender::new("framer", || each_line(&stream, |line| _ = black_box(line.len()))),
         Contender::new("peek", || peek_all(&lines, depth_max)),
         Contender::new("serde_json::Value", || {
             for line in &lines {
@@ -40,9 +38,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     race(&mut contenders);
     let line_bytes = stream.len() / lines.len();
     println!("{LINES} lines of {line_bytes} bytes on average, one thread, CPU time");
-    let nanos = contenders
-        .each_ref()
-        .map(|contender| contender.nanos_each(LINES));
+    let nanos = contenders.each_ref().map(|contender| contender.nanos_each(LINES));
     for (contender, nanos) in contenders.iter().zip(nanos) {
         println!("  {:<20} {nanos:>8.1} ns/line", contender.name);
     }
@@ -52,14 +48,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     println!("peek is {over_value:.1}× serde_json::Value (bar {OVER_VALUE}×)");
     println!("peek is {over_codex_codes:.1}× codex-codes (bar {OVER_CODEX_CODES}×)");
     println!("peek allocated {allocations} times for {LINES} lines (bar 0)");
-    ensure!(
-        over_value >= OVER_VALUE,
-        "below the bar over serde_json::Value"
-    );
-    ensure!(
-        over_codex_codes >= OVER_CODEX_CODES,
-        "below the bar over codex-codes"
-    );
+    ensure!(over_value >= OVER_VALUE, "below the bar over serde_json::Value");
+    ensure!(over_codex_codes >= OVER_CODEX_CODES, "below the bar over codex-codes");
     ensure!(allocations == 0, "the peek allocates");
     Ok(())
 }

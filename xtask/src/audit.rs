@@ -21,22 +21,14 @@ pub(crate) fn run() -> Result<()> {
     let tool = installed()?;
     let deny = |arguments: &str| {
         let mut command = run::program(&tool);
-        command
-            .arg("--workspace")
-            .args(arguments.split_whitespace());
+        command.arg("--workspace").args(arguments.split_whitespace());
         command
     };
     run::to_end(&mut deny("check licenses bans sources"), CHECK_TIMEOUT)?;
     match run::stdout_of(&mut deny("fetch db"), FETCH_TIMEOUT) {
-        Ok(_) => Ok(run::to_end(
-            &mut deny("--offline check advisories"),
-            CHECK_TIMEOUT,
-        )?),
+        Ok(_) => Ok(run::to_end(&mut deny("--offline check advisories"), CHECK_TIMEOUT)?),
         Err(failure) => {
-            println!(
-                "advisories skipped, their database cannot be fetched: {}",
-                failure.last_words()
-            );
+            println!("advisories skipped, their database cannot be fetched: {}", failure.last_words());
             Ok(())
         }
     }
@@ -46,13 +38,9 @@ pub(crate) fn run() -> Result<()> {
 fn installed() -> Result<PathBuf> {
     let place = Workspace::load()?.target_directory.join("tools");
     let tool = place.join("bin/cargo-deny");
-    let version =
-        run::stdout_of(run::program(&tool).arg("--version"), CHECK_TIMEOUT).unwrap_or_default();
+    let version = run::stdout_of(run::program(&tool).arg("--version"), CHECK_TIMEOUT).unwrap_or_default();
     if version.split_whitespace().last() != Some(CARGO_DENY) {
-        println!(
-            "installing cargo-deny {CARGO_DENY} into {}",
-            place.display()
-        );
+        println!("installing cargo-deny {CARGO_DENY} into {}", place.display());
         let mut cargo = run::cargo("install --locked --force --root");
         cargo.arg(place).arg(format!("cargo-deny@{CARGO_DENY}"));
         run::to_end(&mut cargo, INSTALL_TIMEOUT)?;

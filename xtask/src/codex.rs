@@ -30,39 +30,29 @@ impl Codex {
     /// The binary at a path.
     pub(crate) fn at(binary: &Path) -> Result<Self> {
         if is_script(binary).with_context(|| format!("cannot read {}", binary.display()))? {
-            bail!(
-                "{} is a script: name the native binary behind it (…/vendor/TARGET/…/codex)",
-                binary.display()
-            );
+            bail!("{} is a script: name the native binary behind it (…/vendor/TARGET/…/codex)", binary.display());
         }
         let home = tempfile::tempdir()?;
         let mut ask = run::program(binary);
         ask.arg("--version").env("CODEX_HOME", home.path());
         let answer = run::stdout_of(&mut ask, VERSION_TIMEOUT)?;
-        let version = version_in(&answer)
-            .with_context(|| format!("{} --version said {answer:?}", binary.display()))?;
-        Ok(Self {
-            binary: binary.to_owned(),
-            version,
-        })
+        let version = version_in(&answer).with_context(|| format!("{} --version said {answer:?}", binary.display()))?;
+        Ok(Self { binary: binary.to_owned(), version })
     }
 
     /// The binary of a published version, installed on first use.
     pub(crate) fn published(version: &str) -> Result<Self> {
-        let place = Workspace::load()?
-            .target_directory
-            .join("codex")
-            .join(version);
+        let place = Workspace::load()?.target_directory.join("codex").join(version);
         if let Some(codex) = Self::installed_in(&place) {
             return Ok(codex);
         }
-        println!(
-            "installing @openai/codex@{version} into {}",
-            place.display()
-        );
+        println!("installing @openai/codex@{version} into {}", place.display());
         install(version, &place)?;
         Self::installed_in(&place).with_context(|| {
-            format!("npm installed @openai/codex@{version} without a working binary for {OS} {ARCH} in {}", place.display())
+            format!(
+                "npm installed @openai/codex@{version} without a working binary for {OS} {ARCH} in {}",
+                place.display()
+            )
         })
     }
 
@@ -79,44 +69,28 @@ impl Codex {
 /// The version that the committed schema was taken from.
 pub(crate) fn committed_version() -> Result<String> {
     let path = workspace::root().join("schema/VERSION");
-    let text = fs::read_to_string(&path).with_context(|| {
-        format!(
-            "cannot read {}: run `cargo xtask schema --version X.Y.Z`",
-            path.display()
-        )
-    })?;
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}: run `cargo xtask schema --version X.Y.Z`", path.display()))?;
     Ok(text.trim().to_owned())
 }
 
 fn install(version: &str, place: &Path) -> Result<()> {
     if place.exists() {
-        fs::remove_dir_all(place)
-            .with_context(|| format!("cannot clear the unfinished {}", place.display()))?;
+        fs::remove_dir_all(place).with_context(|| format!("cannot clear the unfinished {}", place.display()))?;
     }
     fs::create_dir_all(place)?;
     let mut npm = run::program("npm");
-    npm.args([
-        "install",
-        "--no-audit",
-        "--no-fund",
-        "--ignore-scripts",
-        "--prefix",
-    ]);
+    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]);
     npm.arg(place).arg(format!("@openai/codex@{version}"));
     match run::stdout_of(&mut npm, INSTALL_TIMEOUT) {
         Ok(_) => Ok(()),
         Err(run::Failure::Exit { stderr, .. }) => {
-            bail!(
-                "npm could not install @openai/codex@{version}: {}",
-                npm_complaint(&stderr)
-            )
+            bail!("npm could not install @openai/codex@{version}: {}", npm_complaint(&stderr))
         }
         Err(failure) if failure.is_missing_program() => {
             bail!("npm was not found: install Node 16 or newer")
         }
-        Err(failure) => {
-            Err(failure).with_context(|| format!("npm could not install @openai/codex@{version}"))
-        }
+        Err(failure) => Err(failure).with_context(|| format!("npm could not install @openai/codex@{version}")),
     }
 }
 
@@ -129,25 +103,14 @@ fn native_binary(node_modules: &Path) -> Option<PathBuf> {
         .filter_map(|package| fs::read_dir(package.join("vendor")).ok())
         .flat_map(Iterator::flatten)
         .filter(|target| is_our_target(&target.file_name().to_string_lossy()))
-        .flat_map(|target| {
-            [
-                target.path().join("bin/codex"),
-                target.path().join("codex/codex"),
-            ]
-        })
+        .flat_map(|target| [target.path().join("bin/codex"), target.path().join("codex/codex")])
         .find(|binary| binary.is_file())
 }
 
 /// The first lines of npm's own report, without its stack trace and warnings.
 fn npm_complaint(stderr: &str) -> String {
-    let lines = stderr.lines().filter_map(|line| {
-        line.strip_prefix("npm error ")
-            .or(line.strip_prefix("npm ERR! "))
-    });
-    let lines: Vec<&str> = lines
-        .filter(|line| !line.starts_with(' '))
-        .take(NPM_LINES_MAX)
-        .collect();
+    let lines = stderr.lines().filter_map(|line| line.strip_prefix("npm error ").or(line.strip_prefix("npm ERR! ")));
+    let lines: Vec<&str> = lines.filter(|line| !line.starts_with(' ')).take(NPM_LINES_MAX).collect();
     lines.join("; ")
 }
 
@@ -179,9 +142,7 @@ fn is_script(path: &Path) -> io::Result<bool> {
 /// `codex-cli X.Y.Z` → `X.Y.Z`
 fn version_in(answer: &str) -> Option<String> {
     let version = answer.split_whitespace().last()?;
-    version
-        .starts_with(|first: char| first.is_ascii_digit())
-        .then(|| version.to_owned())
+    version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
 }
 
 #[cfg(test)]
@@ -194,10 +155,7 @@ mod tests {
     #[test]
     fn the_version_is_the_last_word_of_the_answer() {
         assert_eq!(version_in("codex-cli 1.2.3\n").as_deref(), Some("1.2.3"));
-        assert_eq!(
-            version_in("codex-cli 1.2.3-alpha.4\n").as_deref(),
-            Some("1.2.3-alpha.4")
-        );
+        assert_eq!(version_in("codex-cli 1.2.3-alpha.4\n").as_deref(), Some("1.2.3-alpha.4"));
         assert_eq!(version_in("usage: codex"), None);
         assert_eq!(version_in(""), None);
     }
@@ -205,27 +163,15 @@ mod tests {
     #[test]
     fn the_binary_of_our_platform_is_found_in_both_layouts() {
         let ours = format!("{ARCH}-vendor-{}", npm_system());
-        let own_package = format!(
-            "@openai/codex-{}-{}/vendor/{ours}/bin/codex",
-            npm_system(),
-            npm_processor()
-        );
+        let own_package = format!("@openai/codex-{}-{}/vendor/{ours}/bin/codex", npm_system(), npm_processor());
         let shared_package = format!("@openai/codex/vendor/{ours}/codex/codex");
         let foreign = "@openai/codex/vendor/other-processor/codex/codex".to_owned();
-        for (layout, found) in [
-            (&own_package, true),
-            (&shared_package, true),
-            (&foreign, false),
-        ] {
+        for (layout, found) in [(&own_package, true), (&shared_package, true), (&foreign, false)] {
             let place = tempfile::tempdir().unwrap();
             let binary = place.path().join(layout);
             fs::create_dir_all(binary.parent().unwrap()).unwrap();
             fs::write(&binary, "").unwrap();
-            assert_eq!(
-                native_binary(place.path()),
-                found.then_some(binary),
-                "{layout}"
-            );
+            assert_eq!(native_binary(place.path()), found.then_some(binary), "{layout}");
         }
     }
 
@@ -233,10 +179,7 @@ mod tests {
     fn of_npms_report_the_first_lines_are_kept() {
         let report = "npm warn Unknown user config\nnpm error code ETARGET\nnpm error notarget No matching version.\n\
             npm error     at ClientRequest\nnpm error more\nnpm error and more\nnpm error and so on\n";
-        assert_eq!(
-            npm_complaint(report),
-            "code ETARGET; notarget No matching version.; more; and more"
-        );
+        assert_eq!(npm_complaint(report), "code ETARGET; notarget No matching version.; more; and more");
     }
 
     #[test]
@@ -244,9 +187,6 @@ mod tests {
         let script = tempfile::NamedTempFile::new().unwrap();
         fs::write(script.path(), "#!/usr/bin/env node\n").unwrap();
         let refusal = Codex::at(script.path()).unwrap_err().to_string();
-        assert!(
-            refusal.contains("is a script: name the native binary"),
-            "{refusal}"
-        );
+        assert!(refusal.contains("is a script: name the native binary"), "{refusal}");
     }
 }

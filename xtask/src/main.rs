@@ -1,9 +1,5 @@
 //! `cargo xtask`: the commands of development, one file each.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "the output of a command-line program"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command-line program")]
 
 mod audit;
 mod bench;

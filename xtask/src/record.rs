@@ -25,19 +25,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     cargo.env(codex::PATH_VARIABLE, &codex.binary);
     cargo.env(RECORD, wanted(&arguments.names));
     run::to_end(&mut cargo, RECORD_TIMEOUT)?;
-    println!(
-        "recorded from codex {}: look at `git diff transcripts/`",
-        codex.version
-    );
+    println!("recorded from codex {}: look at `git diff transcripts/`", codex.version);
     Ok(())
 }
 
 fn wanted(names: &[String]) -> String {
-    if names.is_empty() {
-        "1".to_owned()
-    } else {
-        names.join(",")
-    }
+    if names.is_empty() { "1".to_owned() } else { names.join(",") }
 }
 
 #[cfg(test)]
@@ -47,9 +40,6 @@ mod tests {
     #[test]
     fn no_name_means_every_transcript() {
         assert_eq!(wanted(&[]), "1");
-        assert_eq!(
-            wanted(&["steer".to_owned(), "tool-one".to_owned()]),
-            "steer,tool-one"
-        );
+        assert_eq!(wanted(&["steer".to_owned(), "tool-one".to_owned()]), "steer,tool-one");
     }
 }

@@ -14,19 +14,9 @@ mod tree;
 /// Why a program did not do its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    Start {
-        program: String,
-        cause: io::Error,
-    },
-    TimedOut {
-        program: String,
-        limit: Duration,
-    },
-    Exit {
-        program: String,
-        status: std::process::ExitStatus,
-        stderr: String,
-    },
+    Start { program: String, cause: io::Error },
+    TimedOut { program: String, limit: Duration },
+    Exit { program: String, status: std::process::ExitStatus, stderr: String },
 }
 
 /// The one place that makes a command; it runs in the workspace's root.
@@ -71,11 +61,7 @@ fn wait(command: &mut Command, limit: Duration) -> Result<Output, Failure> {
         Ok(Ok(output)) if output.status.success() => Ok(output),
         Ok(Ok(output)) => {
             let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-            Err(Failure::Exit {
-                program,
-                status: output.status,
-                stderr,
-            })
+            Err(Failure::Exit { program, status: output.status, stderr })
         }
         Ok(Err(cause)) => Err(Failure::Start { program, cause }),
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
@@ -107,10 +93,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start { program, .. } if self.is_missing_program() => {
-                write!(
-                    f,
-                    "{program} was not found: install it or put it on the PATH"
-                )
+                write!(f, "{program} was not found: install it or put it on the PATH")
             }
             Self::Start { program, cause } => write!(f, "{program} could not be run: {cause}"),
             Self::TimedOut { program, limit } => {
@@ -120,16 +103,10 @@ impl fmt::Display for Failure {
                     limit.as_secs()
                 )
             }
-            Self::Exit {
-                program,
-                status,
-                stderr,
-            } if stderr.trim().is_empty() => write!(f, "{program} ended with {status}"),
-            Self::Exit {
-                program,
-                status,
-                stderr,
-            } => write!(f, "{program} ended with {status}: {}", stderr.trim()),
+            Self::Exit { program, status, stderr } if stderr.trim().is_empty() => {
+                write!(f, "{program} ended with {status}")
+            }
+            Self::Exit { program, status, stderr } => write!(f, "{program} ended with {status}: {}", stderr.trim()),
         }
     }
 }
@@ -153,23 +130,13 @@ mod tests {
         drop(hang);
         std::io::copy(&mut reader, &mut std::io::sink()).unwrap();
         assert!(started.elapsed() < PLENTY);
-        assert_eq!(
-            failure.to_string(),
-            "sh was still running after 0 s and was killed with all it had started"
-        );
+        assert_eq!(failure.to_string(), "sh was still running after 0 s and was killed with all it had started");
     }
 
     #[test]
     fn a_failure_carries_what_the_program_said() {
-        let failure = stdout_of(
-            program("sh").args(["-c", "echo no such thing >&2; exit 3"]),
-            PLENTY,
-        )
-        .unwrap_err();
-        assert_eq!(
-            failure.to_string(),
-            "sh ended with exit status: 3: no such thing"
-        );
+        let failure = stdout_of(program("sh").args(["-c", "echo no such thing >&2; exit 3"]), PLENTY).unwrap_err();
+        assert_eq!(failure.to_string(), "sh ended with exit status: 3: no such thing");
         assert_eq!(failure.last_words(), "no such thing");
     }
 

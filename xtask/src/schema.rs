@@ -37,11 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         (None, Some(version)) => Codex::published(version)?,
         (None, None) => Codex::published(&committed_version()?)?,
     };
-    if arguments.check {
-        check(&codex)
-    } else {
-        write(&codex)
-    }
+    if arguments.check { check(&codex) } else { write(&codex) }
 }
 
 /// Fails with the first differences between `schema/` and what the binary says.
@@ -55,9 +51,7 @@ pub(crate) fn check(codex: &Codex) -> Result<()> {
     }
     if !differences.is_empty() {
         let version = &codex.version;
-        bail!(
-            "schema/ is not what codex {version} says; `cargo xtask schema` rewrites it{differences}"
-        );
+        bail!("schema/ is not what codex {version} says; `cargo xtask schema` rewrites it{differences}");
     }
     println!("schema/ is what codex {} says", codex.version);
     Ok(())
@@ -66,8 +60,7 @@ pub(crate) fn check(codex: &Codex) -> Result<()> {
 fn write(codex: &Codex) -> Result<()> {
     fs::create_dir_all(workspace::root().join("schema"))?;
     for file in files_of(codex)? {
-        fs::write(file.path(), &file.text)
-            .with_context(|| format!("cannot write schema/{}", file.name))?;
+        fs::write(file.path(), &file.text).with_context(|| format!("cannot write schema/{}", file.name))?;
         println!("schema/{} written, {} bytes", file.name, file.text.len());
     }
     Ok(())
@@ -90,17 +83,8 @@ fn files_of(codex: &Codex) -> Result<[SchemaFile; 3]> {
     let stable = bundle::ask(&codex.binary, bundle::Extent::Stable)?;
     let table = MethodTable::compared(&whole, &stable)?;
     Ok([
-        SchemaFile {
-            name: "VERSION",
-            text: format!("{}\n", codex.version),
-        },
-        SchemaFile {
-            name: "app-server.json",
-            text: pretty(&trimmed(whole)),
-        },
-        SchemaFile {
-            name: "methods.json",
-            text: table.to_text(),
-        },
+        SchemaFile { name: "VERSION", text: format!("{}\n", codex.version) },
+        SchemaFile { name: "app-server.json", text: pretty(&trimmed(whole)) },
+        SchemaFile { name: "methods.json", text: table.to_text() },
     ])
 }

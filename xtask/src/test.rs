@@ -30,21 +30,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         return Ok(());
     }
-    let is_chosen = |step: &&Step| {
-        arguments.only.is_empty() || arguments.only.iter().any(|name| name == step.name)
-    };
+    let is_chosen = |step: &&Step| arguments.only.is_empty() || arguments.only.iter().any(|name| name == step.name);
     let chosen: Vec<&Step> = STEPS.iter().filter(is_chosen).collect();
     let started = Instant::now();
-    let ended: Vec<Ended> = chosen
-        .iter()
-        .enumerate()
-        .map(|(index, step)| play(step, index + 1, chosen.len()))
-        .collect();
-    let strictness = if env::var("CI").is_ok_and(|value| value == "true") {
-        Strictness::SkipsFail
-    } else {
-        Strictness::SkipsPass
-    };
+    let ended: Vec<Ended> =
+        chosen.iter().enumerate().map(|(index, step)| play(step, index + 1, chosen.len())).collect();
+    let strictness =
+        if env::var("CI").is_ok_and(|value| value == "true") { Strictness::SkipsFail } else { Strictness::SkipsPass };
     let verdict = Verdict::of(&ended, strictness);
     println!("\n{} in {} s", verdict.summary, started.elapsed().as_secs());
     match verdict.complaint {
@@ -58,15 +50,6 @@ fn play(step: &Step, number: usize, of: usize) -> Ended {
     let started = Instant::now();
     let outcome = (step.run)().unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
     let took = started.elapsed();
-    println!(
-        "[{number}/{of}] {} {}, {} s",
-        step.name,
-        outcome.word(),
-        took.as_secs()
-    );
-    Ended {
-        step: step.name,
-        outcome,
-        took,
-    }
+    println!("[{number}/{of}] {} {}, {} s", step.name, outcome.word(), took.as_secs());
+    Ended { step: step.name, outcome, took }
 }

@@ -40,11 +40,7 @@ pub(crate) fn run() -> Result<()> {
     if !findings.is_empty() {
         bail!("the tree is not tidy: {} findings", findings.len());
     }
-    println!(
-        "the tree is tidy: {} rules over {} files",
-        RULES.len(),
-        tree.files.len()
-    );
+    println!("the tree is tidy: {} rules over {} files", RULES.len(), tree.files.len());
     Ok(())
 }
 
@@ -59,10 +55,7 @@ mod tests {
     #[test]
     fn this_tree_is_tidy() {
         let tree = Tree::load().unwrap();
-        assert!(
-            tree.file("xtask/src/tidy.rs").is_some(),
-            "the tree was not read"
-        );
+        assert!(tree.file("xtask/src/tidy.rs").is_some(), "the tree was not read");
         let findings = check(&tree);
         assert!(findings.is_empty(), "\n{}", finding::listed(&findings));
     }

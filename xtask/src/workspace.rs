@@ -40,23 +40,17 @@ impl Workspace {
     pub(crate) fn load() -> Result<Self> {
         let mut cargo = run::cargo("metadata --no-deps --format-version 1 --offline");
         let text = run::stdout_of(&mut cargo, METADATA_TIMEOUT)?;
-        serde_json::from_str(&text)
-            .context("cargo metadata printed something else than its format 1")
+        serde_json::from_str(&text).context("cargo metadata printed something else than its format 1")
     }
 
     /// The names of the members that have a feature.
     pub(crate) fn packages_with_feature(&self, feature: &str) -> Vec<String> {
-        let members = self
-            .packages
-            .iter()
-            .filter(|package| package.features.contains_key(feature));
+        let members = self.packages.iter().filter(|package| package.features.contains_key(feature));
         members.map(|package| package.name.clone()).collect()
     }
 }
 
 /// The workspace's root directory.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("."))
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }

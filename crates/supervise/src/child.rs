@@ -28,11 +28,7 @@ impl Child {
     pub(crate) fn new(name: &str, mut leader: tokio::process::Child, limits: Limits) -> Self {
         let stdin = leader.stdin.take().expect("the launch pipes stdin");
         let stdout = leader.stdout.take().expect("the launch pipes stdout");
-        Self {
-            stdin: Stdin::new(stdin, limits),
-            stdout,
-            process: Process::new(name, leader, limits),
-        }
+        Self { stdin: Stdin::new(stdin, limits), stdout, process: Process::new(name, leader, limits) }
     }
 
     /// Climbs the ladder until the process has ended, and says which rung ended it.
@@ -40,11 +36,7 @@ impl Child {
     /// What it still writes to stdout is thrown away. When this returns, whatever was left of its group has been killed;
     /// if the future is dropped, everything is killed at once.
     pub async fn stop(self, ladder: Ladder) -> Exit {
-        let Self {
-            stdin,
-            mut stdout,
-            mut process,
-        } = self;
+        let Self { stdin, mut stdout, mut process } = self;
         // A process that is blocked on a full stdout would never notice that it should end.
         let discard = async {
             copy(&mut stdout, &mut sink()).await.ok();
@@ -70,8 +62,5 @@ async fn climb(process: &mut Process, stdin: &Stdin, ladder: Ladder) -> Exit {
             Step::GiveUp => return process.exit(Ending::StillRunning),
         }
     }
-    Exit {
-        rung: climb.rung(),
-        ..process.wait().await
-    }
+    Exit { rung: climb.rung(), ..process.wait().await }
 }

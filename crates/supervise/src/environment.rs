@@ -50,9 +50,7 @@ pub(crate) fn of_child(
     named: &[(OsString, OsString)],
     owner: Owner,
 ) -> BTreeMap<OsString, OsString> {
-    let kept = ours
-        .into_iter()
-        .filter(|(name, _)| KEPT.iter().any(|kept| name == kept));
+    let kept = ours.into_iter().filter(|(name, _)| KEPT.iter().any(|kept| name == kept));
     let mark = (OWNER_VARIABLE.into(), owner.to_string().into());
     kept.chain(named.iter().cloned()).chain([mark]).collect()
 }
@@ -62,33 +60,18 @@ mod tests {
     use super::*;
 
     fn pairs(of: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
-        of.iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect()
+        of.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
     #[test]
     fn named_variables_win_over_kept_ones_and_the_mark_over_both() {
         let owner = Owner::generate();
-        let ours = pairs(&[
-            ("PATH", "/bin"),
-            ("HOME", "/root"),
-            ("API_KEY", "secret"),
-            (OWNER_VARIABLE, "older"),
-        ]);
-        let named = pairs(&[
-            ("HOME", "/srv"),
-            ("CODEX_HOME", "/srv/codex"),
-            (OWNER_VARIABLE, "forged"),
-        ]);
+        let ours = pairs(&[("PATH", "/bin"), ("HOME", "/root"), ("API_KEY", "secret"), (OWNER_VARIABLE, "older")]);
+        let named = pairs(&[("HOME", "/srv"), ("CODEX_HOME", "/srv/codex"), (OWNER_VARIABLE, "forged")]);
         let environment: Vec<_> = of_child(ours, &named, owner).into_iter().collect();
         let mark = owner.to_string();
-        let expected = [
-            ("CODEX_HOME", "/srv/codex"),
-            ("HOME", "/srv"),
-            ("PATH", "/bin"),
-            (OWNER_VARIABLE, mark.as_str()),
-        ];
+        let expected =
+            [("CODEX_HOME", "/srv/codex"), ("HOME", "/srv"), ("PATH", "/bin"), (OWNER_VARIABLE, mark.as_str())];
         assert_eq!(environment, pairs(&expected));
     }
 }

@@ -49,10 +49,7 @@ impl From<ExitStatus> for Ending {
     fn from(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
             (Some(code), _) => Self::Code(code),
-            (None, Some(number)) => Self::Signal {
-                number,
-                core_dumped: status.core_dumped(),
-            },
+            (None, Some(number)) => Self::Signal { number, core_dumped: status.core_dumped() },
             (None, None) => Self::Unknown,
         }
     }
@@ -60,14 +57,7 @@ impl From<ExitStatus> for Ending {
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            program,
-            pid,
-            ending,
-            rung,
-            lifetime,
-            stderr,
-        } = self;
+        let Self { program, pid, ending, rung, lifetime, stderr } = self;
         write!(f, "{program} (pid {pid}) {ending} after {lifetime:.1?}")?;
         if let Some(rung) = rung {
             write!(f, ", stopped by {rung}")?;
@@ -80,10 +70,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Code(code) => write!(f, "exited with code {code}"),
-            Self::Signal {
-                number,
-                core_dumped,
-            } => {
+            Self::Signal { number, core_dumped } => {
                 write!(f, "was killed by {}", SignalName(number))?;
                 f.write_str(if core_dumped { " (core dumped)" } else { "" })
             }
@@ -142,28 +129,17 @@ mod tests {
             ending,
             rung,
             lifetime: Duration::from_millis(3210),
-            stderr: StderrTail {
-                text: stderr.into(),
-                total_bytes: stderr.len() as u64,
-                starts_mid_line: false,
-            },
+            stderr: StderrTail { text: stderr.into(), total_bytes: stderr.len() as u64, starts_mid_line: false },
         };
         format!("{exit}\n")
     }
 
     #[test]
     fn a_report_says_how_it_ended_why_and_its_last_words() {
-        let signal = |number, core_dumped| Ending::Signal {
-            number,
-            core_dumped,
-        };
+        let signal = |number, core_dumped| Ending::Signal { number, core_dumped };
         let reports = [
             report(Ending::Code(1), None, "ERROR config: no such model\n"),
-            report(
-                signal(11, true),
-                None,
-                "thread 'main' panicked:\nindex out of bounds\n",
-            ),
+            report(signal(11, true), None, "thread 'main' panicked:\nindex out of bounds\n"),
             report(signal(34, false), None, ""),
             report(Ending::Code(0), Some(Rung::CloseStdin), ""),
             report(signal(15, false), Some(Rung::Terminate), ""),

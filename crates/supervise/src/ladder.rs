@@ -56,10 +56,7 @@ pub(crate) enum Step {
 
 impl Climb {
     pub(crate) fn new(ladder: Ladder) -> Self {
-        Self {
-            ladder,
-            taken: None,
-        }
+        Self { ladder, taken: None }
     }
 
     /// The rung taken last.
@@ -74,9 +71,7 @@ impl Climb {
             None => (now, Some(Rung::CloseStdin)),
             Some((Rung::CloseStdin, at)) => (at + ladder.stdin_wait, Some(Rung::Terminate)),
             Some((Rung::Terminate, at)) => (at + ladder.terminate_wait, Some(Rung::TerminateAgain)),
-            Some((Rung::TerminateAgain, at)) => {
-                (at + ladder.terminate_again_wait, Some(Rung::Kill))
-            }
+            Some((Rung::TerminateAgain, at)) => (at + ladder.terminate_again_wait, Some(Rung::Kill)),
             Some((Rung::Kill, at)) => (at + ladder.kill_wait, None),
         };
         if now < wait_until {
@@ -100,14 +95,8 @@ mod tests {
 
     /// Looks at the ladder at each of the times, in milliseconds, and writes down every step up to a wait.
     fn check(waits: [u64; 4], times: &[u64], expect: &Expect) {
-        let [stdin_wait, terminate_wait, terminate_again_wait, kill_wait] =
-            waits.map(Duration::from_millis);
-        let mut climb = Climb::new(Ladder {
-            stdin_wait,
-            terminate_wait,
-            terminate_again_wait,
-            kill_wait,
-        });
+        let [stdin_wait, terminate_wait, terminate_again_wait, kill_wait] = waits.map(Duration::from_millis);
+        let mut climb = Climb::new(Ladder { stdin_wait, terminate_wait, terminate_again_wait, kill_wait });
         let start = Instant::now();
         let mut written = String::new();
         for time in times {

@@ -40,9 +40,7 @@ impl Launch {
     pub fn spawn(&self, limits: Limits) -> Result<Child, SpawnError> {
         let cwd = usable_directory(&self.cwd)?;
         let environment = environment::of_child(env::vars_os(), &self.env, self.owner);
-        let path = environment
-            .get(OsStr::new("PATH"))
-            .map_or(OsStr::new(""), OsString::as_os_str);
+        let path = environment.get(OsStr::new("PATH")).map_or(OsStr::new(""), OsString::as_os_str);
         let program = program::find(&self.program, path, &cwd)?;
         let leader = self
             .command(&program, &cwd, &environment)
@@ -52,16 +50,8 @@ impl Launch {
         Ok(Child::new(&name, leader, limits))
     }
 
-    fn command(
-        &self,
-        program: &Path,
-        cwd: &Path,
-        environment: &BTreeMap<OsString, OsString>,
-    ) -> Command {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one place that spawns a process"
-        )]
+    fn command(&self, program: &Path, cwd: &Path, environment: &BTreeMap<OsString, OsString>) -> Command {
+        #[expect(clippy::disallowed_methods, reason = "the one place that spawns a process")]
         let mut command = Command::new(program);
         command
             .args(&self.args)
@@ -77,20 +67,12 @@ impl Launch {
 }
 
 fn usable_directory(cwd: &Path) -> Result<PathBuf, SpawnError> {
-    let unusable = |error| SpawnError::CwdUnusable {
-        cwd: cwd.into(),
-        error,
-    };
+    let unusable = |error| SpawnError::CwdUnusable { cwd: cwd.into(), error };
     match cwd.metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(SpawnError::CwdMissing(cwd.into()))
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(SpawnError::CwdMissing(cwd.into())),
         Err(error) => Err(unusable(error)),
         Ok(metadata) if !metadata.is_dir() => Err(unusable(io::ErrorKind::NotADirectory.into())),
-        Ok(_) => access(cwd, Access::EXEC_OK)
-            .map_err(io::Error::from)
-            .and_then(|()| absolute(cwd))
-            .map_err(unusable),
+        Ok(_) => access(cwd, Access::EXEC_OK).map_err(io::Error::from).and_then(|()| absolute(cwd)).map_err(unusable),
     }
 }
 

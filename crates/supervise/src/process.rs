@@ -26,10 +26,7 @@ pub struct Process {
 
 impl Process {
     pub(crate) fn new(name: &str, mut leader: tokio::process::Child, limits: Limits) -> Self {
-        let pid = leader
-            .id()
-            .and_then(|id| Pid::from_raw(id.cast_signed()))
-            .expect("it was not yet waited for");
+        let pid = leader.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it was not yet waited for");
         let stderr = leader.stderr.take().expect("the launch pipes stderr");
         Self {
             name: name.into(),

@@ -24,10 +24,7 @@ pub(crate) fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Result<PathBuf,
             found => return found,
         }
     }
-    Err(obstacle.unwrap_or_else(|| SpawnError::NotOnPath {
-        program: program.into(),
-        path: path.into(),
-    }))
+    Err(obstacle.unwrap_or_else(|| SpawnError::NotOnPath { program: program.into(), path: path.into() }))
 }
 
 fn runnable(file: PathBuf) -> Result<PathBuf, SpawnError> {
@@ -35,10 +32,7 @@ fn runnable(file: PathBuf) -> Result<PathBuf, SpawnError> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Err(SpawnError::Missing(file))
         }
-        Err(error) => Err(SpawnError::Refused {
-            program: file,
-            error,
-        }),
+        Err(error) => Err(SpawnError::Refused { program: file, error }),
         Ok(metadata) if metadata.is_dir() => Err(SpawnError::IsDirectory(file)),
         Ok(_) if access(&file, Access::EXEC_OK).is_err() => Err(SpawnError::NotExecutable(file)),
         Ok(_) => Ok(file),

@@ -56,12 +56,7 @@ struct Ring {
 
 impl Ring {
     fn new(bytes_max: usize) -> Self {
-        Self {
-            bytes: VecDeque::new(),
-            bytes_max,
-            total_bytes: 0,
-            starts_mid_line: false,
-        }
+        Self { bytes: VecDeque::new(), bytes_max, total_bytes: 0, starts_mid_line: false }
     }
 
     fn push(&mut self, chunk: &[u8]) {

@@ -25,10 +25,7 @@ impl Stdin {
         let queue = watch::Sender::new(Queue::new(limits.queued_bytes_max));
         let mut writer = JoinSet::new();
         writer.spawn(write(pipe, queue.clone(), limits.write_timeout));
-        Self {
-            queue,
-            _writer: writer,
-        }
+        Self { queue, _writer: writer }
     }
 
     /// Queues the bytes, all or none; they are written as they are, so a line brings its newline.
@@ -74,10 +71,7 @@ impl Stdin {
 
     async fn wait_for<T>(&self, answer: impl Fn(&Queue) -> Option<T>) -> T {
         let mut changes = self.queue.subscribe();
-        let queue = changes
-            .wait_for(|queue| answer(queue).is_some())
-            .await
-            .expect("this handle keeps the queue open");
+        let queue = changes.wait_for(|queue| answer(queue).is_some()).await.expect("this handle keeps the queue open");
         answer(&queue).expect("it has just been given")
     }
 }
@@ -100,9 +94,7 @@ pub enum StdinEnd {
     #[error("stdin is closed")]
     Closed,
     /// The process read nothing for the whole write timeout.
-    #[error(
-        "the process left {waiting_bytes} bytes on its stdin unread for {write_timeout:?}: it hangs, stop it"
-    )]
+    #[error("the process left {waiting_bytes} bytes on its stdin unread for {write_timeout:?}: it hangs, stop it")]
     Stalled {
         /// What it has not taken.
         waiting_bytes: usize,
@@ -126,13 +118,7 @@ struct Queue {
 
 impl Queue {
     fn new(waiting_bytes_max: usize) -> Self {
-        Self {
-            lines: Vec::new(),
-            waiting_bytes: 0,
-            waiting_bytes_max,
-            closing: false,
-            end: None,
-        }
+        Self { lines: Vec::new(), waiting_bytes: 0, waiting_bytes_max, closing: false, end: None }
     }
 
     fn accepts(&self) -> Result<(), SendError> {
@@ -155,9 +141,7 @@ impl Queue {
 async fn write(mut pipe: ChildStdin, queue: watch::Sender<Queue>, write_timeout: Duration) {
     let mut work = queue.subscribe();
     let end = loop {
-        work.wait_for(|queue| queue.closing || !queue.lines.is_empty())
-            .await
-            .expect("this task keeps the queue open");
+        work.wait_for(|queue| queue.closing || !queue.lines.is_empty()).await.expect("this task keeps the queue open");
         let mut batch = Vec::new();
         queue.send_modify(|queue| batch = take(&mut queue.lines));
         if batch.is_empty() {
@@ -180,10 +164,7 @@ async fn write_batch(
 ) -> Result<(), StdinEnd> {
     while !batch.is_empty() {
         let Ok(written) = timeout(write_timeout, pipe.write(batch)).await else {
-            return Err(StdinEnd::Stalled {
-                waiting_bytes: queue.borrow().waiting_bytes,
-                write_timeout,
-            });
+            return Err(StdinEnd::Stalled { waiting_bytes: queue.borrow().waiting_bytes, write_timeout });
         };
         let written = written.map_err(|error| StdinEnd::Broken(error.kind()))?;
         batch = &batch[written..];

@@ -22,11 +22,7 @@ impl fmt::Display for StderrTail {
         if text.is_empty() {
             return f.write_str("nothing on stderr");
         }
-        let cut = text
-            .char_indices()
-            .rev()
-            .nth(SHOWN_CHARS_MAX - 1)
-            .map_or(0, |(at, _)| at);
+        let cut = text.char_indices().rev().nth(SHOWN_CHARS_MAX - 1).map_or(0, |(at, _)| at);
         f.write_str("last stderr: ")?;
         if cut > 0 || self.starts_mid_line {
             f.write_char('…')?;
@@ -43,10 +39,7 @@ impl fmt::Display for StderrTail {
 fn write_line(mut line: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     while let Some((before, after)) = line.split_once("\x1b[") {
         write_visibly(before, f)?;
-        match after
-            .trim_start_matches(|char: char| char.is_ascii_digit() || char == ';')
-            .strip_prefix('m')
-        {
+        match after.trim_start_matches(|char: char| char.is_ascii_digit() || char == ';').strip_prefix('m') {
             Some(rest) => line = rest,
             None => {
                 write_visibly("\x1b[", f)?;
@@ -70,10 +63,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, shown: &str) {
-        let tail = StderrTail {
-            text: text.into(),
-            ..StderrTail::default()
-        };
+        let tail = StderrTail { text: text.into(), ..StderrTail::default() };
         assert_eq!(tail.to_string(), shown);
     }
 
@@ -85,37 +75,24 @@ mod tests {
 
     #[test]
     fn colours_are_left_out() {
-        check(
-            "\x1b[1;31mred\x1b[0m, \x1b[mplain",
-            "last stderr: red, plain",
-        );
+        check("\x1b[1;31mred\x1b[0m, \x1b[mplain", "last stderr: red, plain");
     }
 
     #[test]
     fn what_would_deceive_a_terminal_is_shown() {
-        check(
-            "\x1b[2J\x1b]0;t\x07",
-            r"last stderr: \u{1b}[2J\u{1b}]0;t\u{7}",
-        );
+        check("\x1b[2J\x1b]0;t\x07", r"last stderr: \u{1b}[2J\u{1b}]0;t\u{7}");
         check("a\u{202e}\u{200b}\té", r"last stderr: a\u{202e}\u{200b}\té");
         check(r#""q" \'"#, r#"last stderr: "q" \'"#);
     }
 
     #[test]
     fn of_much_the_last_thousand_characters_are_shown() {
-        check(
-            &"é".repeat(5_000),
-            &format!("last stderr: …{}", "é".repeat(1_000)),
-        );
+        check(&"é".repeat(5_000), &format!("last stderr: …{}", "é".repeat(1_000)));
     }
 
     #[test]
     fn a_lost_beginning_is_marked() {
-        let tail = StderrTail {
-            text: "e\ntwo\n".into(),
-            total_bytes: 8,
-            starts_mid_line: true,
-        };
+        let tail = StderrTail { text: "e\ntwo\n".into(), total_bytes: 8, starts_mid_line: true };
         assert_eq!(tail.to_string(), "last stderr: …e | two");
     }
 }

@@ -20,10 +20,7 @@ pub(crate) struct ExitWatch {
 
 impl ExitWatch {
     pub(crate) fn new(pid: Pid) -> Self {
-        Self {
-            pid,
-            child_signals: signal(SignalKind::child()).expect("SIGCHLD can always be watched"),
-        }
+        Self { pid, child_signals: signal(SignalKind::child()).expect("SIGCHLD can always be watched") }
     }
 
     pub(crate) fn pid(&self) -> Pid {

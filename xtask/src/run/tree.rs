@@ -21,13 +21,7 @@ fn descendants(root: u32, links: &[Link]) -> BTreeSet<u32> {
     let mut grew = true;
     while grew {
         let before = found.len();
-        found.extend(
-            links
-                .iter()
-                .filter(|(_, parent)| found.contains(parent))
-                .map(|(id, _)| *id)
-                .collect::<Vec<_>>(),
-        );
+        found.extend(links.iter().filter(|(_, parent)| found.contains(parent)).map(|(id, _)| *id).collect::<Vec<_>>());
         grew = found.len() > before;
     }
     found

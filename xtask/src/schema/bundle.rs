@@ -27,18 +27,12 @@ pub(super) fn ask(binary: &Path, extent: Extent) -> Result<Value> {
     let answer = tempfile::tempdir()?;
     let mut codex = run::program(binary);
     codex.env("CODEX_HOME", home.path());
-    codex
-        .args(["app-server", "generate-json-schema", "--out"])
-        .arg(answer.path());
+    codex.args(["app-server", "generate-json-schema", "--out"]).arg(answer.path());
     if let Extent::Experimental = extent {
         codex.arg("--experimental");
     }
     run::stdout_of(&mut codex, GENERATE_TIMEOUT)?;
-    let text = fs::read_to_string(answer.path().join(BUNDLE)).with_context(|| {
-        format!(
-            "{} wrote no {BUNDLE}: is it older than the app-server?",
-            binary.display()
-        )
-    })?;
+    let text = fs::read_to_string(answer.path().join(BUNDLE))
+        .with_context(|| format!("{} wrote no {BUNDLE}: is it older than the app-server?", binary.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{BUNDLE} is not JSON"))
 }

@@ -9,17 +9,12 @@ const COMMON_LINES_MIN: usize = 3;
 
 /// `None` if the texts are equal; else their first differences, `-` committed and `+` fresh.
 pub(super) fn between(committed: &str, fresh: &str) -> Option<String> {
-    let (old, new): (Vec<&str>, Vec<&str>) =
-        (committed.split('\n').collect(), fresh.split('\n').collect());
+    let (old, new): (Vec<&str>, Vec<&str>) = (committed.split('\n').collect(), fresh.split('\n').collect());
     let mut text = String::new();
     let (mut i, mut j) = (0, 0);
     let mut hunks = 0;
     loop {
-        let same = old[i..]
-            .iter()
-            .zip(&new[j..])
-            .take_while(|(a, b)| a == b)
-            .count();
+        let same = old[i..].iter().zip(&new[j..]).take_while(|(a, b)| a == b).count();
         (i, j) = (i + same, j + same);
         if i == old.len() && j == new.len() {
             return (hunks > 0).then_some(text);
@@ -150,15 +145,8 @@ mod tests {
     #[test]
     fn only_the_first_differences_are_shown() {
         let old = (0..100).map(|n| format!("{n}\n")).collect::<String>();
-        let new = (0..100)
-            .map(|n| {
-                if n % 10 == 0 {
-                    "changed\n".to_owned()
-                } else {
-                    format!("{n}\n")
-                }
-            })
-            .collect::<String>();
+        let new =
+            (0..100).map(|n| if n % 10 == 0 { "changed\n".to_owned() } else { format!("{n}\n") }).collect::<String>();
         check(
             &old,
             &new,

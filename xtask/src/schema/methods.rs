@@ -43,14 +43,8 @@ impl MethodTable {
         let mut table = Self::of(whole)?;
         let stable_table = Self::of(stable)?;
         mark(&mut table.client_requests, &stable_table.client_requests);
-        mark(
-            &mut table.client_notifications,
-            &stable_table.client_notifications,
-        );
-        mark(
-            &mut table.server_notifications,
-            &stable_table.server_notifications,
-        );
+        mark(&mut table.client_notifications, &stable_table.client_notifications);
+        mark(&mut table.server_notifications, &stable_table.server_notifications);
         mark(&mut table.server_requests, &stable_table.server_requests);
         for request in &mut table.client_requests {
             request.experimental_fields = Some(match &request.params {
@@ -74,10 +68,7 @@ impl MethodTable {
     /// The first request, with its field, whose experimental field the bundle does not have.
     pub(crate) fn unknown_field(&self, bundle: &Value) -> Option<(&str, &str)> {
         self.client_requests.iter().find_map(|request| {
-            let known = request
-                .params
-                .as_ref()
-                .map_or_else(Vec::new, |params| fields_of(bundle, params));
+            let known = request.params.as_ref().map_or_else(Vec::new, |params| fields_of(bundle, params));
             let fields = request.experimental_fields.iter().flatten();
             fields
                 .map(String::as_str)
@@ -89,12 +80,7 @@ impl MethodTable {
     /// The table as JSON, one method a line.
     pub(super) fn to_text(&self) -> String {
         let groups = self.groups().map(|(name, methods)| {
-            let line = |method| {
-                format!(
-                    "\n  {}",
-                    serde_json::to_string(method).expect("a method is JSON")
-                )
-            };
+            let line = |method| format!("\n  {}", serde_json::to_string(method).expect("a method is JSON"));
             let lines: Vec<String> = methods.iter().map(line).collect();
             format!(" \"{name}\": [{}\n ]", lines.join(","))
         });
@@ -109,69 +95,39 @@ fn mark(methods: &mut [Method], stable: &[Method]) {
 }
 
 fn methods_in(bundle: &Value, union: &str) -> Result<Vec<Method>> {
-    let variants = bundle
-        .pointer(&format!("/definitions/{union}/oneOf"))
-        .and_then(Value::as_array);
+    let variants = bundle.pointer(&format!("/definitions/{union}/oneOf")).and_then(Value::as_array);
     let variants = variants.with_context(|| format!("the bundle has no union {union}"))?;
     variants
         .iter()
-        .map(|variant| {
-            method_in(variant).with_context(|| format!("a variant of {union} has no method"))
-        })
+        .map(|variant| method_in(variant).with_context(|| format!("a variant of {union} has no method")))
         .collect()
 }
 
 fn method_in(variant: &Value) -> Option<Method> {
-    let method = variant
-        .pointer("/properties/method/enum/0")?
-        .as_str()?
-        .to_owned();
-    let params = variant
-        .pointer("/properties/params")
-        .and_then(definition_named_by);
-    Some(Method {
-        method,
-        params,
-        experimental: false,
-        experimental_fields: None,
-    })
+    let method = variant.pointer("/properties/method/enum/0")?.as_str()?.to_owned();
+    let params = variant.pointer("/properties/params").and_then(definition_named_by);
+    Some(Method { method, params, experimental: false, experimental_fields: None })
 }
 
 /// Params are a reference, or (where they may be left out) a choice of a reference and null, or null alone.
 fn definition_named_by(params: &Value) -> Option<String> {
     if let Some(reference) = params.get("$ref") {
-        return Some(
-            reference
-                .as_str()?
-                .strip_prefix("#/definitions/")?
-                .to_owned(),
-        );
+        return Some(reference.as_str()?.strip_prefix("#/definitions/")?.to_owned());
     }
-    params
-        .get("anyOf")?
-        .as_array()?
-        .iter()
-        .find_map(definition_named_by)
+    params.get("anyOf")?.as_array()?.iter().find_map(definition_named_by)
 }
 
 fn fields_added(definition: &str, whole: &Value, stable: &Value) -> Vec<String> {
     let stable_fields = fields_of(stable, definition);
-    let added = fields_of(whole, definition)
-        .into_iter()
-        .filter(|field| !stable_fields.contains(field));
+    let added = fields_of(whole, definition).into_iter().filter(|field| !stable_fields.contains(field));
     let mut added: Vec<String> = added.map(str::to_owned).collect();
     added.sort_unstable();
     added
 }
 
 fn fields_of<'a>(bundle: &'a Value, definition: &str) -> Vec<&'a str> {
-    let properties = bundle
-        .pointer(&format!("/definitions/{definition}/properties"))
-        .and_then(Value::as_object);
-    properties
-        .into_iter()
-        .flat_map(|properties| properties.keys().map(String::as_str))
-        .collect()
+    let properties = bundle.pointer(&format!("/definitions/{definition}/properties")).and_then(Value::as_object);
+    properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str)).collect()
 }
 
 #[cfg(test)]
@@ -199,19 +155,11 @@ mod tests {
 
     #[test]
     fn the_table_keeps_the_order_and_marks_what_only_the_experimental_bundle_has() {
-        let start = request(
-            "thread/start",
-            &json!({ "$ref": "#/definitions/v2/StartParams" }),
-        );
-        let spy = request(
-            "spy/start",
-            &json!({ "anyOf": [{ "$ref": "#/definitions/v2/SpyParams" }, { "type": "null" }] }),
-        );
+        let start = request("thread/start", &json!({ "$ref": "#/definitions/v2/StartParams" }));
+        let spy =
+            request("spy/start", &json!({ "anyOf": [{ "$ref": "#/definitions/v2/SpyParams" }, { "type": "null" }] }));
         let logout = request("account/logout", &json!({ "type": "null" }));
-        let whole = bundle(
-            &json!([start, spy, logout]),
-            &json!({ "cwd": {}, "tools": {}, "mode": {} }),
-        );
+        let whole = bundle(&json!([start, spy, logout]), &json!({ "cwd": {}, "tools": {}, "mode": {} }));
         let stable = bundle(&json!([start, logout]), &json!({ "cwd": {} }));
         let table = MethodTable::compared(&whole, &stable).unwrap();
         expect![[r#"

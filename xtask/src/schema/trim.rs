@@ -34,8 +34,7 @@ pub(crate) fn pretty(value: &Value) -> String {
 fn trim_schema(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {
-            keywords
-                .retain(|keyword, value| !(value.is_string() && PROSE.contains(&keyword.as_str())));
+            keywords.retain(|keyword, value| !(value.is_string() && PROSE.contains(&keyword.as_str())));
             for (keyword, value) in keywords.iter_mut() {
                 match value {
                     Value::Object(members) if NAMESPACES.contains(&keyword.as_str()) => {
@@ -123,9 +122,7 @@ mod tests {
 
     #[test]
     fn trimming_twice_changes_nothing() {
-        let once = trimmed(
-            json!({ "b": { "title": "x" }, "a": [{ "description": "y", "type": "null" }] }),
-        );
+        let once = trimmed(json!({ "b": { "title": "x" }, "a": [{ "description": "y", "type": "null" }] }));
         assert_eq!(pretty(&trimmed(once.clone())), pretty(&once));
     }
 }

@@ -24,23 +24,11 @@ pub(super) const STEPS: [Step; 8] = [
     step("format", "the code is formatted", format),
     step("clippy", "no lint has anything to say", clippy),
     step("tidy", "the repository keeps its own rules", tidy),
-    step(
-        "tests",
-        "unit, simulation and real-process tests pass",
-        tests,
-    ),
-    step(
-        "loops",
-        "floods, fault loops and simulations pass, optimised and scaled",
-        loops,
-    ),
+    step("tests", "unit, simulation and real-process tests pass", tests),
+    step("loops", "floods, fault loops and simulations pass, optimised and scaled", loops),
     step("docs", "the documentation has no broken link", docs),
     step("schema", "schema/ is what the real codex says", schema),
-    step(
-        "real-codex",
-        "the tests against the real codex pass",
-        real_codex,
-    ),
+    step("real-codex", "the tests against the real codex pass", real_codex),
 ];
 
 const fn step(name: &'static str, promise: &'static str, run: fn() -> Result<Outcome>) -> Step {
@@ -99,9 +87,7 @@ fn schema() -> Result<Outcome> {
 fn real_codex() -> Result<Outcome> {
     let members = Workspace::load()?.packages_with_feature(REAL_CODEX);
     if members.is_empty() {
-        return Ok(Outcome::Skipped(format!(
-            "no crate has the feature {REAL_CODEX}"
-        )));
+        return Ok(Outcome::Skipped(format!("no crate has the feature {REAL_CODEX}")));
     }
     with_codex(|codex| {
         let mut cargo = run::cargo("test --no-fail-fast");
@@ -130,9 +116,7 @@ fn with_codex(step: impl FnOnce(&Codex) -> Result<Outcome>) -> Result<Outcome> {
 
 fn scale_of(asked: Option<&str>) -> Result<u32> {
     let asked = asked.unwrap_or("1");
-    let factor: u32 = asked
-        .parse()
-        .with_context(|| format!("{SCALE} is {asked:?}"))?;
+    let factor: u32 = asked.parse().with_context(|| format!("{SCALE} is {asked:?}"))?;
     Ok(factor.max(1).saturating_mul(LOOPS_SCALE))
 }
 
@@ -146,9 +130,6 @@ mod tests {
         assert_eq!(scale_of(Some("3")).unwrap(), 30);
         assert_eq!(scale_of(Some("0")).unwrap(), 10);
         let refusal = format!("{:#}", scale_of(Some("lots")).unwrap_err());
-        assert_eq!(
-            refusal,
-            "SWITCHBOARD_TEST_SCALE is \"lots\": invalid digit found in string"
-        );
+        assert_eq!(refusal, "SWITCHBOARD_TEST_SCALE is \"lots\": invalid digit found in string");
     }
 }

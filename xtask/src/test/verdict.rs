@@ -36,23 +36,15 @@ impl Verdict {
         let skipped = names(all, |outcome| matches!(outcome, Outcome::Skipped(_)));
         let passed = all.len() - failed.len() - skipped.len();
         let steps: String = all.iter().map(Ended::report).collect();
-        let counts = format!(
-            "{passed} passed, {} failed, {} skipped",
-            failed.len(),
-            skipped.len()
-        );
+        let counts = format!("{passed} passed, {} failed, {} skipped", failed.len(), skipped.len());
         let complaint = match strictness {
             _ if !failed.is_empty() => Some(format!("failed: {}", failed.join(", "))),
-            Strictness::SkipsFail if !skipped.is_empty() => Some(format!(
-                "skipped, which fails with CI=true: {}",
-                skipped.join(", ")
-            )),
+            Strictness::SkipsFail if !skipped.is_empty() => {
+                Some(format!("skipped, which fails with CI=true: {}", skipped.join(", ")))
+            }
             Strictness::SkipsFail | Strictness::SkipsPass => None,
         };
-        Self {
-            summary: steps + &counts,
-            complaint,
-        }
+        Self { summary: steps + &counts, complaint }
     }
 }
 
@@ -63,12 +55,7 @@ fn names(all: &[Ended], wanted: fn(&Outcome) -> bool) -> Vec<&'static str> {
 
 impl Ended {
     fn report(&self) -> String {
-        let mut report = format!(
-            "{:>7} {} ({} s)\n",
-            self.outcome.word(),
-            self.step,
-            self.took.as_secs()
-        );
+        let mut report = format!("{:>7} {} ({} s)\n", self.outcome.word(), self.step, self.took.as_secs());
         for line in self.outcome.reason().into_iter().flat_map(str::lines) {
             report += &format!("          {line}\n");
         }
@@ -102,11 +89,7 @@ mod tests {
     use super::{Ended, Outcome, Strictness, Verdict};
 
     fn ended(step: &'static str, outcome: Outcome) -> Ended {
-        Ended {
-            step,
-            outcome,
-            took: Duration::from_secs(3),
-        }
+        Ended { step, outcome, took: Duration::from_secs(3) }
     }
 
     fn check(ended: &[Ended], strictness: Strictness, expected: &Expect) {
@@ -115,10 +98,7 @@ mod tests {
     }
 
     fn skip() -> Ended {
-        ended(
-            "real-codex",
-            Outcome::Skipped("npm was not found: install Node 16 or newer".to_owned()),
-        )
+        ended("real-codex", Outcome::Skipped("npm was not found: install Node 16 or newer".to_owned()))
     }
 
     #[test]
@@ -150,10 +130,7 @@ mod tests {
     #[test]
     fn a_failure_is_named_and_fails_everywhere() {
         let steps = [
-            ended(
-                "format",
-                Outcome::Failed("cargo ended with exit status: 1".to_owned()),
-            ),
+            ended("format", Outcome::Failed("cargo ended with exit status: 1".to_owned())),
             ended("tidy", Outcome::Passed),
         ];
         check(

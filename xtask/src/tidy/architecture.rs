@@ -7,26 +7,12 @@ const MAP: &str = "ARCHITECTURE.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(map) = tree.file(MAP) else {
-        return vec![Finding::new(
-            MAP,
-            1,
-            "is missing; write the map of the crates",
-        )];
+        return vec![Finding::new(MAP, 1, "is missing; write the map of the crates")];
     };
-    let unnamed = tree
-        .packages
-        .iter()
-        .filter(|package| !names(&map.text, &package.name));
+    let unnamed = tree.packages.iter().filter(|package| !names(&map.text, &package.name));
     unnamed
         .map(|package| {
-            Finding::new(
-                MAP,
-                1,
-                format!(
-                    "does not name the crate `{}`; say what it promises",
-                    package.name
-                ),
-            )
+            Finding::new(MAP, 1, format!("does not name the crate `{}`; say what it promises", package.name))
         })
         .collect()
 }

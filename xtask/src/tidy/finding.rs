@@ -13,11 +13,7 @@ pub(super) struct Finding {
 impl Finding {
     /// A finding about a line, counted from 1.
     pub(super) fn new(path: &str, line: usize, what: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            what: what.into(),
-        }
+        Self { path: path.to_owned(), line, what: what.into() }
     }
 }
 
@@ -30,8 +26,5 @@ impl fmt::Display for Finding {
 /// All findings, one a line.
 #[cfg(test)]
 pub(super) fn listed(findings: &[Finding]) -> String {
-    findings
-        .iter()
-        .map(|finding| format!("{finding}\n"))
-        .collect()
+    findings.iter().map(|finding| format!("{finding}\n")).collect()
 }

@@ -25,20 +25,12 @@ type Complaint = (&'static str, String);
 fn check_version(tree: &Tree) -> Result<(), Complaint> {
     let version = text_of(tree, VERSION)?;
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let release = version
-        .strip_suffix('\n')
-        .unwrap_or(version)
-        .split('-')
-        .next()
-        .unwrap_or_default();
+    let release = version.strip_suffix('\n').unwrap_or(version).split('-').next().unwrap_or_default();
     let is_version = release.split('.').count() == 3 && release.split('.').all(is_number);
     if is_version && version.lines().count() == 1 && version.ends_with('\n') {
         return Ok(());
     }
-    Err((
-        VERSION,
-        format!("{version:?} is not one version and a newline"),
-    ))
+    Err((VERSION, format!("{version:?} is not one version and a newline")))
 }
 
 fn check_bundle(tree: &Tree) -> Result<(), Complaint> {
@@ -46,10 +38,7 @@ fn check_bundle(tree: &Tree) -> Result<(), Complaint> {
     if pretty(&trimmed(bundle_in(tree)?)) == text {
         return Ok(());
     }
-    Err((
-        BUNDLE,
-        "is not in the form that the command writes".to_owned(),
-    ))
+    Err((BUNDLE, "is not in the form that the command writes".to_owned()))
 }
 
 fn check_methods(tree: &Tree) -> Result<(), Complaint> {
@@ -58,57 +47,39 @@ fn check_methods(tree: &Tree) -> Result<(), Complaint> {
         return Ok(()); // The bundle's own check has said so.
     };
     let implied = MethodTable::of(&bundle).map_err(|error| (BUNDLE, error.to_string()))?;
-    let table: MethodTable =
-        serde_json::from_str(table).map_err(|error| (METHODS, error.to_string()))?;
+    let table: MethodTable = serde_json::from_str(table).map_err(|error| (METHODS, error.to_string()))?;
     if let Some(difference) = first_difference(&implied, &table) {
         return Err((METHODS, difference));
     }
     match table.unknown_field(&bundle) {
         None => Ok(()),
-        Some((method, field)) => Err((
-            METHODS,
-            format!("{method} has no field `{field}` in the bundle"),
-        )),
+        Some((method, field)) => Err((METHODS, format!("{method} has no field `{field}` in the bundle"))),
     }
 }
 
 fn first_difference(implied: &MethodTable, table: &MethodTable) -> Option<String> {
-    implied
-        .groups()
-        .iter()
-        .zip(table.groups())
-        .find_map(|((group, expected), (_, found))| {
-            let rows = 0..expected.len().max(found.len());
-            let (row, expected, found) = rows
-                .map(|row| (row, shown(expected.get(row)), shown(found.get(row))))
-                .find(|(_, expected, found)| expected != found)?;
-            Some(format!(
-                "{group}, entry {}: has {found}, the bundle implies {expected}",
-                row + 1
-            ))
-        })
+    implied.groups().iter().zip(table.groups()).find_map(|((group, expected), (_, found))| {
+        let rows = 0..expected.len().max(found.len());
+        let (row, expected, found) = rows
+            .map(|row| (row, shown(expected.get(row)), shown(found.get(row))))
+            .find(|(_, expected, found)| expected != found)?;
+        Some(format!("{group}, entry {}: has {found}, the bundle implies {expected}", row + 1))
+    })
 }
 
 fn shown(row: Option<&Method>) -> String {
     let Some(row) = row else {
         return "nothing".to_owned();
     };
-    format!(
-        "{} with {}",
-        row.method,
-        row.params.as_deref().unwrap_or("no params")
-    )
+    format!("{} with {}", row.method, row.params.as_deref().unwrap_or("no params"))
 }
 
 fn bundle_in(tree: &Tree) -> Result<Value, Complaint> {
-    serde_json::from_str(text_of(tree, BUNDLE)?)
-        .map_err(|error| (BUNDLE, format!("is not JSON: {error}")))
+    serde_json::from_str(text_of(tree, BUNDLE)?).map_err(|error| (BUNDLE, format!("is not JSON: {error}")))
 }
 
 fn text_of<'a>(tree: &'a Tree, path: &'static str) -> Result<&'a str, Complaint> {
-    tree.file(path)
-        .map(|file| file.text.as_str())
-        .ok_or_else(|| (path, "is missing".to_owned()))
+    tree.file(path).map(|file| file.text.as_str()).ok_or_else(|| (path, "is missing".to_owned()))
 }
 
 #[cfg(test)]

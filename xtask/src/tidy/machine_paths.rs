@@ -19,8 +19,7 @@ const WHAT_TO_DO: &str = "use a relative path, a temporary directory, or /home/d
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let complaints = tree.files_except(file!()).flat_map(|file| {
         file.numbered_lines().filter_map(move |(number, line)| {
-            let found =
-                machine_path_in(line).or_else(|| line.contains(NEIGHBOUR).then_some(NEIGHBOUR))?;
+            let found = machine_path_in(line).or_else(|| line.contains(NEIGHBOUR).then_some(NEIGHBOUR))?;
             Some((file, number, found))
         })
     });
@@ -36,17 +35,13 @@ fn machine_path_in(line: &str) -> Option<&str> {
     PLACES.iter().find_map(|place| {
         line.match_indices(place)
             .map(|(start, _)| (&line[..start], path_at_start(&line[start..])))
-            .find(|(before, path)| {
-                path.len() > place.len() && !continues_a_path(before) && !is_neutral(path)
-            })
+            .find(|(before, path)| path.len() > place.len() && !continues_a_path(before) && !is_neutral(path))
             .map(|(_, path)| path)
     })
 }
 
 fn path_at_start(text: &str) -> &str {
-    let end = text
-        .find(|c: char| !(is_name(c) || c == '/'))
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !(is_name(c) || c == '/')).unwrap_or(text.len());
     text[..end].trim_end_matches('.')
 }
 
@@ -60,8 +55,7 @@ fn continues_a_path(before: &str) -> bool {
 }
 
 fn is_neutral(path: &str) -> bool {
-    path.strip_prefix(NEUTRAL_HOME)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(NEUTRAL_HOME).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn is_name(c: char) -> bool {
@@ -94,9 +88,6 @@ mod tests {
     fn system_paths_neutral_homes_and_relative_paths_are_allowed() {
         let text = "/bin/bash\n/proc/self\n/home/dev/project\n/home/dev\ncrates/demo/home/x\n$HOME/work/x\n{dir}/tmp/x\n\
             below /tmp/ and /home/<name>\nhttps://host/home/x\n../sibling\n";
-        expect![""].assert_eq(&listed(&super::check(&Tree::of(&[(
-            "transcripts/a.jsonl",
-            text,
-        )]))));
+        expect![""].assert_eq(&listed(&super::check(&Tree::of(&[("transcripts/a.jsonl", text)]))));
     }
 }

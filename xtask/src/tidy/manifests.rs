@@ -8,10 +8,7 @@ use super::tree::{File, Tree};
 const DEPENDENCY_TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let members = tree
-        .packages
-        .iter()
-        .filter_map(|package| tree.file(&package.manifest_path.to_string_lossy()));
+    let members = tree.packages.iter().filter_map(|package| tree.file(&package.manifest_path.to_string_lossy()));
     members.flat_map(check_manifest).collect()
 }
 
@@ -27,9 +24,7 @@ fn check_manifest(file: &File) -> Vec<Finding> {
             "does not take part in the lints; add `[lints]` with `workspace = true`",
         ));
     }
-    for (name, _) in
-        dependencies_of(&manifest).filter(|(_, dependency)| !is_inherited(Some(dependency)))
-    {
+    for (name, _) in dependencies_of(&manifest).filter(|(_, dependency)| !is_inherited(Some(dependency))) {
         let line = file.line_where(|line| line.starts_with(name.as_str()));
         let what = format!(
             "dependency `{name}` has its own version; put it under [workspace.dependencies] and write `{name}.workspace = true`"
@@ -48,19 +43,12 @@ fn dependencies_of(manifest: &Table) -> impl Iterator<Item = (&String, &Value)> 
         .filter_map(Value::as_table);
     std::iter::once(manifest)
         .chain(for_targets)
-        .flat_map(|table| {
-            DEPENDENCY_TABLES
-                .iter()
-                .filter_map(|name| table.get(*name)?.as_table())
-        })
+        .flat_map(|table| DEPENDENCY_TABLES.iter().filter_map(|name| table.get(*name)?.as_table()))
         .flatten()
 }
 
 fn is_inherited(value: Option<&Value>) -> bool {
-    value
-        .and_then(|value| value.get("workspace"))
-        .and_then(Value::as_bool)
-        == Some(true)
+    value.and_then(|value| value.get("workspace")).and_then(Value::as_bool) == Some(true)
 }
 
 #[cfg(test)]

@@ -30,36 +30,21 @@ xtask:       -
 const FOR_TESTS: &[&str] = &["testkit"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    tree.packages
-        .iter()
-        .flat_map(|package| check_package(tree, package))
-        .collect()
+    tree.packages.iter().flat_map(|package| check_package(tree, package)).collect()
 }
 
 fn check_package(tree: &Tree, package: &Package) -> Vec<Finding> {
     let manifest = package.manifest_path.to_string_lossy();
     let Some(row) = row_of(&package.name) else {
-        return vec![Finding::new(
-            &manifest,
-            1,
-            format!("`{}` has no row in {TABLE}; add one", package.name),
-        )];
+        return vec![Finding::new(&manifest, 1, format!("`{}` has no row in {TABLE}; add one", package.name))];
     };
-    let edges = package
-        .dependencies
-        .iter()
-        .filter(|edge| is_member(tree, &edge.name));
+    let edges = package.dependencies.iter().filter(|edge| is_member(tree, &edge.name));
     edges
         .filter(|edge| !may_use(&row, edge))
         .map(|edge| {
-            let tests = if is_for_tests(edge) {
-                " in its tests"
-            } else {
-                ""
-            };
+            let tests = if is_for_tests(edge) { " in its tests" } else { "" };
             let (user, used) = (&package.name, &edge.name);
-            let what =
-                format!("`{user}` may not use `{used}`{tests} by {TABLE}; remove the dependency");
+            let what = format!("`{user}` may not use `{used}`{tests} by {TABLE}; remove the dependency");
             Finding::new(&manifest, line_of(tree, &manifest, edge), what)
         })
         .collect()
@@ -68,11 +53,7 @@ fn check_package(tree: &Tree, package: &Package) -> Vec<Finding> {
 fn row_of(package: &str) -> Option<Vec<&'static str>> {
     let rows = MAY_USE.lines().filter_map(|line| line.split_once(':'));
     rows.filter(|(name, _)| *name == package)
-        .map(|(_, uses)| {
-            uses.split_whitespace()
-                .filter(|name| *name != "-")
-                .collect()
-        })
+        .map(|(_, uses)| uses.split_whitespace().filter(|name| *name != "-").collect())
         .next()
 }
 
@@ -92,8 +73,7 @@ fn is_for_tests(edge: &Dependency) -> bool {
 fn line_of(tree: &Tree, manifest: &str, edge: &Dependency) -> usize {
     tree.file(manifest).map_or(1, |file| {
         file.line_where(|line| {
-            line.strip_prefix(edge.name.as_str())
-                .is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
+            line.strip_prefix(edge.name.as_str()).is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
         })
     })
 }
@@ -106,7 +86,8 @@ mod tests {
 
     #[test]
     fn an_edge_that_the_table_lacks_is_found_where_it_is_written() {
-        let manifest = "[package]\nname = \"wire\"\n\n[dependencies]\nserde.workspace = true\nsupervise.workspace = true\n";
+        let manifest =
+            "[package]\nname = \"wire\"\n\n[dependencies]\nserde.workspace = true\nsupervise.workspace = true\n";
         let tree = Tree::of(&[("crates/wire/Cargo.toml", manifest)])
             .with_package("wire", &["serde", "supervise"])
             .with_package("supervise", &[])
@@ -147,19 +128,9 @@ mod tests {
 
     #[test]
     fn the_table_names_only_crates_that_have_a_row() {
-        let rows = super::MAY_USE
-            .lines()
-            .filter_map(|line| line.split_once(':'));
-        let used: Vec<&str> = rows
-            .flat_map(|(name, _)| super::row_of(name).unwrap())
-            .collect();
-        let strangers: Vec<_> = used
-            .iter()
-            .filter(|name| super::row_of(name).is_none())
-            .collect();
-        assert!(
-            used.contains(&"wire") && strangers.is_empty(),
-            "{strangers:?}"
-        );
+        let rows = super::MAY_USE.lines().filter_map(|line| line.split_once(':'));
+        let used: Vec<&str> = rows.flat_map(|(name, _)| super::row_of(name).unwrap()).collect();
+        let strangers: Vec<_> = used.iter().filter(|name| super::row_of(name).is_none()).collect();
+        assert!(used.contains(&"wire") && strangers.is_empty(), "{strangers:?}");
     }
 }

@@ -45,10 +45,7 @@ impl Tree {
                 package.manifest_path = relative.to_owned();
             }
         }
-        Ok(Self {
-            files: files.collect(),
-            packages,
-        })
+        Ok(Self { files: files.collect(), packages })
     }
 
     pub(super) fn file(&self, path: &str) -> Option<&File> {
@@ -68,17 +65,11 @@ impl Tree {
 impl File {
     /// The first line that satisfies a condition, counted from 1; else 1, the file as a whole.
     pub(super) fn line_where(&self, condition: impl Fn(&str) -> bool) -> usize {
-        self.text
-            .lines()
-            .position(condition)
-            .map_or(1, |index| index + 1)
+        self.text.lines().position(condition).map_or(1, |index| index + 1)
     }
 
     pub(super) fn numbered_lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
+        self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 }
 
@@ -88,13 +79,7 @@ fn paths_known_to_git(root: &Path) -> Option<Vec<String>> {
         return None;
     }
     let mut git = run::program("git");
-    git.args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]);
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listing = run::stdout_of(&mut git, GIT_TIMEOUT).ok()?;
     Some(listing.split_terminator('\0').map(str::to_owned).collect())
 }
@@ -122,26 +107,16 @@ fn paths_below(root: &Path) -> std::io::Result<Vec<String>> {
 impl Tree {
     /// A small tree made of text.
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
-        let files = files.iter().map(|(path, text)| File {
-            path: (*path).to_owned(),
-            text: (*text).to_owned(),
-        });
-        Self {
-            files: files.collect(),
-            packages: Vec::new(),
-        }
+        let files = files.iter().map(|(path, text)| File { path: (*path).to_owned(), text: (*text).to_owned() });
+        Self { files: files.collect(), packages: Vec::new() }
     }
 
     /// The same tree with a member in `crates/`; a dependency may say its kind, as in `dev:testkit`.
     pub(super) fn with_package(mut self, name: &str, dependencies: &[&str]) -> Self {
         let dependencies = dependencies.iter().map(|dependency| {
-            let (kind, name) = dependency
-                .split_once(':')
-                .map_or((None, *dependency), |(kind, name)| (Some(kind), name));
-            workspace::Dependency {
-                name: name.to_owned(),
-                kind: kind.map(str::to_owned),
-            }
+            let (kind, name) =
+                dependency.split_once(':').map_or((None, *dependency), |(kind, name)| (Some(kind), name));
+            workspace::Dependency { name: name.to_owned(), kind: kind.map(str::to_owned) }
         });
         self.packages.push(Package {
             name: name.to_owned(),
@@ -160,13 +135,7 @@ mod tests {
     #[test]
     fn a_walk_without_git_finds_the_files_that_are_ours() {
         let root = tempfile::tempdir().unwrap();
-        for path in [
-            "Cargo.toml",
-            "crates/wire/src/lib.rs",
-            "target/debug/build.rs",
-            ".git/config",
-            ".ci/run",
-        ] {
+        for path in ["Cargo.toml", "crates/wire/src/lib.rs", "target/debug/build.rs", ".git/config", ".ci/run"] {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();

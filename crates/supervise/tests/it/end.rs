@@ -18,9 +18,7 @@ async fn ready(script: &str) -> Child {
 /// The report, without what differs from run to run.
 fn report(exit: &Exit) -> String {
     let lifetime = format!("{:.1?}", exit.lifetime);
-    exit.to_string()
-        .replace(&format!("pid {}", exit.pid), "pid PID")
-        .replace(&lifetime, "TIME")
+    exit.to_string().replace(&format!("pid {}", exit.pid), "pid PID").replace(&lifetime, "TIME")
 }
 
 #[test]
@@ -28,10 +26,7 @@ fn an_exit_code_and_the_last_words_are_reported() {
     run(async {
         let exit = sh("echo no such model >&2; exit 3").process.wait().await;
         assert_eq!(exit.ending, Ending::Code(3));
-        assert_eq!(
-            report(&exit),
-            "sh (pid PID) exited with code 3 after TIME; last stderr: no such model"
-        );
+        assert_eq!(report(&exit), "sh (pid PID) exited with code 3 after TIME; last stderr: no such model");
     });
 }
 
@@ -39,10 +34,7 @@ fn an_exit_code_and_the_last_words_are_reported() {
 fn a_signal_is_reported() {
     run(async {
         let exit = sh("ulimit -c 0; kill -SEGV $$").process.wait().await;
-        assert_eq!(
-            report(&exit),
-            "sh (pid PID) was killed by SIGSEGV after TIME; nothing on stderr"
-        );
+        assert_eq!(report(&exit), "sh (pid PID) was killed by SIGSEGV after TIME; nothing on stderr");
     });
 }
 
@@ -55,10 +47,7 @@ fn waiting_can_be_cancelled_and_repeated() {
         let exit = child.process.wait().await;
         assert_eq!(exit.ending, Ending::Code(0));
         assert_eq!(child.process.wait().await.to_string(), exit.to_string());
-        assert_eq!(
-            child.stop(Ladder::default()).await.to_string(),
-            exit.to_string()
-        );
+        assert_eq!(child.stop(Ladder::default()).await.to_string(), exit.to_string());
     });
 }
 
@@ -66,40 +55,24 @@ fn waiting_can_be_cancelled_and_repeated() {
 fn what_ends_when_stdin_is_closed_ends_at_the_first_rung() {
     run(async {
         let exit = spawn("cat", &[]).stop(ladder(LONG, LONG, LONG)).await;
-        assert_eq!(
-            (exit.ending, exit.rung),
-            (Ending::Code(0), Some(Rung::CloseStdin))
-        );
+        assert_eq!((exit.ending, exit.rung), (Ending::Code(0), Some(Rung::CloseStdin)));
     });
 }
 
 #[test]
 fn what_does_not_watch_its_stdin_ends_at_the_first_sigterm() {
     run(async {
-        let exit = spawn("sleep", &["1000"])
-            .stop(ladder(SHORT, LONG, LONG))
-            .await;
-        assert_eq!(
-            (exit.ending, exit.rung),
-            (killed_by(Signal::TERM), Some(Rung::Terminate))
-        );
+        let exit = spawn("sleep", &["1000"]).stop(ladder(SHORT, LONG, LONG)).await;
+        assert_eq!((exit.ending, exit.rung), (killed_by(Signal::TERM), Some(Rung::Terminate)));
     });
 }
 
 #[test]
 fn what_needs_two_sigterms_ends_at_the_second() {
     run(async {
-        let child = ready(
-            "trap 'trap \"exit 7\" TERM' TERM; echo ready; while :; do sleep 1000 & wait; done",
-        )
-        .await;
-        let exit = child
-            .stop(ladder(SHORT, Duration::from_secs(2), LONG))
-            .await;
-        assert_eq!(
-            (exit.ending, exit.rung),
-            (Ending::Code(7), Some(Rung::TerminateAgain))
-        );
+        let child = ready("trap 'trap \"exit 7\" TERM' TERM; echo ready; while :; do sleep 1000 & wait; done").await;
+        let exit = child.stop(ladder(SHORT, Duration::from_secs(2), LONG)).await;
+        assert_eq!((exit.ending, exit.rung), (Ending::Code(7), Some(Rung::TerminateAgain)));
     });
 }
 
@@ -108,18 +81,12 @@ fn what_ignores_sigterm_is_killed_at_the_last_rung() {
     run(async {
         let child = ready("trap '' TERM; echo ready; while :; do sleep 1000; done").await;
         let exit = child.stop(ladder(SHORT, SHORT, SHORT)).await;
-        assert_eq!(
-            (exit.ending, exit.rung),
-            (killed_by(Signal::KILL), Some(Rung::Kill))
-        );
+        assert_eq!((exit.ending, exit.rung), (killed_by(Signal::KILL), Some(Rung::Kill)));
     });
 }
 
 fn killed_by(signal: Signal) -> Ending {
-    Ending::Signal {
-        number: signal.as_raw(),
-        core_dumped: false,
-    }
+    Ending::Signal { number: signal.as_raw(), core_dumped: false }
 }
 
 #[test]
@@ -127,10 +94,7 @@ fn what_is_blocked_on_a_full_stdout_can_still_end_by_itself() {
     run(async {
         let child = ready("echo ready; head -c 1048576 /dev/zero; cat; exit 4").await;
         let exit = child.stop(ladder(LONG, LONG, LONG)).await;
-        assert_eq!(
-            (exit.ending, exit.rung),
-            (Ending::Code(4), Some(Rung::CloseStdin))
-        );
+        assert_eq!((exit.ending, exit.rung), (Ending::Code(4), Some(Rung::CloseStdin)));
     });
 }
 
@@ -174,10 +138,7 @@ fn what_is_left_of_the_group_is_gone_after_an_exit() {
 fn the_whole_group_is_gone_after_a_drop() {
     run(async {
         let mut child = sh(&format!("{LEFTOVER} wait"));
-        let (leader, leftover) = (
-            child.process.pid().to_string(),
-            line(&mut child.stdout).await,
-        );
+        let (leader, leftover) = (child.process.pid().to_string(), line(&mut child.stdout).await);
         assert!(runs(&leader) && runs(&leftover));
         drop(child);
         until("both are gone", || !runs(&leader) && !runs(&leftover)).await;
@@ -188,15 +149,8 @@ fn the_whole_group_is_gone_after_a_drop() {
 fn the_whole_group_is_gone_when_a_stop_is_abandoned() {
     run(async {
         let mut child = sh(&format!("{LEFTOVER} wait"));
-        let (leader, leftover) = (
-            child.process.pid().to_string(),
-            line(&mut child.stdout).await,
-        );
-        assert!(
-            timeout(SHORT, child.stop(ladder(LONG, LONG, LONG)))
-                .await
-                .is_err()
-        );
+        let (leader, leftover) = (child.process.pid().to_string(), line(&mut child.stdout).await);
+        assert!(timeout(SHORT, child.stop(ladder(LONG, LONG, LONG))).await.is_err());
         until("both are gone", || !runs(&leader) && !runs(&leftover)).await;
     });
 }
@@ -209,10 +163,6 @@ fn a_process_that_left_the_group_does_not_hold_up_the_exit() {
         child.stdin.close();
         assert_eq!(child.process.wait().await.ending, Ending::Code(2));
         assert!(runs(&escaped), "nothing held the pipes open");
-        kill_process(
-            Pid::from_raw(escaped.parse().unwrap()).unwrap(),
-            Signal::KILL,
-        )
-        .unwrap();
+        kill_process(Pid::from_raw(escaped.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
     });
 }

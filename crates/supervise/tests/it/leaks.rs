@@ -37,10 +37,6 @@ fn descriptors() -> usize {
 /// All children of this process, zombies among them.
 fn children() -> Vec<PathBuf> {
     let me = std::process::id().to_string();
-    let processes = fs::read_dir("/proc")
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    processes
-        .filter(|process| state(&process.join("stat")).is_some_and(|(_, parent)| parent == me))
-        .collect()
+    let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    processes.filter(|process| state(&process.join("stat")).is_some_and(|(_, parent)| parent == me)).collect()
 }

@@ -10,10 +10,7 @@ use crate::support::{SHORT, everything, launch, line, run, sh, spawn, until};
 
 /// A child for which no more than this may wait.
 fn spawn_with_queue(queued_bytes_max: usize, program: &str) -> Child {
-    let limits = Limits {
-        queued_bytes_max,
-        ..Limits::default()
-    };
+    let limits = Limits { queued_bytes_max, ..Limits::default() };
     launch(program, &[]).spawn(limits).unwrap()
 }
 
@@ -35,10 +32,7 @@ fn closing_writes_what_waits_first() {
         let long = "x".repeat(1 << 20);
         child.stdin.try_send(long.as_bytes()).unwrap();
         child.stdin.close();
-        assert_eq!(
-            child.stdin.try_send(b"late\n"),
-            Err(SendError::Ended(StdinEnd::Closed))
-        );
+        assert_eq!(child.stdin.try_send(b"late\n"), Err(SendError::Ended(StdinEnd::Closed)));
         assert!(everything(&mut child.stdout).await == long);
         assert_eq!(child.stdin.ended().await, StdinEnd::Closed);
         assert_eq!(child.stdin.ready().await, Err(StdinEnd::Closed));
@@ -59,11 +53,7 @@ fn a_full_queue_refuses_and_takes_again_what_the_process_has_made_room_for() {
                 Err(SendError::Ended(end)) => panic!("{end}"),
             }
         }
-        assert!(
-            sent.len() >= 1 << 20 && sent.len() < 2 << 20,
-            "{} bytes were taken",
-            sent.len()
-        );
+        assert!(sent.len() >= 1 << 20 && sent.len() < 2 << 20, "{} bytes were taken", sent.len());
         let Child { stdin, stdout, .. } = &mut child;
         let write = async {
             stdin.send(b"the last line\n").await.unwrap();
@@ -77,11 +67,8 @@ fn a_full_queue_refuses_and_takes_again_what_the_process_has_made_room_for() {
 #[test]
 fn a_process_that_never_reads_ends_as_full_and_then_stalled() {
     run(async {
-        let limits = Limits {
-            queued_bytes_max: 100_000,
-            write_timeout: Duration::from_millis(200),
-            ..Limits::default()
-        };
+        let limits =
+            Limits { queued_bytes_max: 100_000, write_timeout: Duration::from_millis(200), ..Limits::default() };
         let child = launch("sleep", &["1000"]).spawn(limits).unwrap();
         let mut sent_bytes = 0;
         let refused = loop {
@@ -91,15 +78,10 @@ fn a_process_that_never_reads_ends_as_full_and_then_stalled() {
             }
         };
         assert_eq!(refused, SendError::Full);
-        assert!(
-            (100_000..200_000).contains(&sent_bytes),
-            "{sent_bytes} bytes were taken"
-        );
+        assert!((100_000..200_000).contains(&sent_bytes), "{sent_bytes} bytes were taken");
 
         let end = child.stdin.ended().await;
-        let StdinEnd::Stalled { waiting_bytes, .. } = end else {
-            panic!("{end}")
-        };
+        let StdinEnd::Stalled { waiting_bytes, .. } = end else { panic!("{end}") };
         assert!(waiting_bytes < sent_bytes, "the pipe itself holds some");
         assert_eq!(child.stdin.try_send(b"late\n"), Err(SendError::Ended(end)));
         assert_eq!(child.stdin.send(b"late\n").await, Err(end));
@@ -124,11 +106,7 @@ fn a_dropped_send_has_queued_nothing() {
         // More than `cat` and both pipes can hold.
         let long = "x".repeat(1 << 20);
         child.stdin.try_send(long.as_bytes()).unwrap();
-        assert!(
-            timeout(SHORT, child.stdin.send(b"abandoned"))
-                .await
-                .is_err()
-        );
+        assert!(timeout(SHORT, child.stdin.send(b"abandoned")).await.is_err());
         child.stdin.close();
         assert!(everything(&mut child.stdout).await == long);
     });
@@ -140,18 +118,14 @@ fn a_process_that_closes_its_stdin_breaks_it() {
         let mut child = sh("exec <&-; echo closed; exec sleep 1000");
         assert_eq!(line(&mut child.stdout).await, "closed");
         child.stdin.try_send(b"anyone?\n").unwrap();
-        assert_eq!(
-            child.stdin.ended().await,
-            StdinEnd::Broken(ErrorKind::BrokenPipe)
-        );
+        assert_eq!(child.stdin.ended().await, StdinEnd::Broken(ErrorKind::BrokenPipe));
     });
 }
 
 #[test]
 fn a_flood_on_stderr_stalls_nothing_and_its_end_is_kept() {
     run(async {
-        let mut child =
-            sh("head -c 1048576 /dev/zero | tr '\\0' 'x' >&2; echo; echo the cause >&2; echo done");
+        let mut child = sh("head -c 1048576 /dev/zero | tr '\\0' 'x' >&2; echo; echo the cause >&2; echo done");
         assert_eq!(line(&mut child.stdout).await, "");
         assert_eq!(line(&mut child.stdout).await, "done");
         let tail = child.process.wait().await.stderr;
@@ -166,13 +140,7 @@ fn a_flood_on_stderr_stalls_nothing_and_its_end_is_kept() {
 fn stderr_can_be_seen_while_the_process_runs() {
     run(async {
         let child = sh("printf 'caf\\351 \\377\\n' >&2; exec sleep 1000");
-        until("stderr has come", || {
-            child.process.stderr().total_bytes == 7
-        })
-        .await;
-        assert_eq!(
-            child.process.stderr().to_string(),
-            "last stderr: caf\u{fffd} \u{fffd}"
-        );
+        until("stderr has come", || child.process.stderr().total_bytes == 7).await;
+        assert_eq!(child.process.stderr().to_string(), "last stderr: caf\u{fffd} \u{fffd}");
     });
 }

@@ -13,36 +13,17 @@ use crate::support::{everything, launch, run, run_alone, spawn};
 #[test]
 fn the_environment_is_exactly_the_allow_list_the_named_variables_and_the_owner() {
     run(async {
-        assert!(
-            std::env::var_os("CARGO_MANIFEST_DIR").is_some(),
-            "there must be something to leave out"
-        );
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "there must be something to leave out");
         let mut launch = launch("env", &[]);
-        launch.env = vec![
-            ("CODEX_HOME".into(), "/srv/codex".into()),
-            ("TERM".into(), "dumb".into()),
-        ];
+        launch.env = vec![("CODEX_HOME".into(), "/srv/codex".into()), ("TERM".into(), "dumb".into())];
         let mut child = launch.spawn(Limits::default()).unwrap();
-        let mut seen: Vec<String> = everything(&mut child.stdout)
-            .await
-            .lines()
-            .map(String::from)
-            .collect();
+        let mut seen: Vec<String> = everything(&mut child.stdout).await.lines().map(String::from).collect();
         seen.sort();
 
-        let kept = [
-            "HOME",
-            "LANG",
-            "LC_ALL",
-            "LOGNAME",
-            "PATH",
-            "SHELL",
-            "SSL_CERT_DIR",
-            "SSL_CERT_FILE",
-        ]
-        .into_iter()
-        .chain(["TMPDIR", "TZ", "USER"])
-        .filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
+        let kept = ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE"]
+            .into_iter()
+            .chain(["TMPDIR", "TZ", "USER"])
+            .filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
         let named = ["CODEX_HOME=/srv/codex".into(), "TERM=dumb".into()];
         let mark = format!("{OWNER_VARIABLE}={}", launch.owner);
         let mut expected: Vec<String> = kept.chain(named).chain([mark]).collect();
@@ -54,19 +35,7 @@ fn the_environment_is_exactly_the_allow_list_the_named_variables_and_the_owner()
 #[test]
 fn arguments_arrive_as_they_were_given() {
     run(async {
-        let mut child = spawn(
-            "printf",
-            &[
-                "[%s]",
-                "two words",
-                "\"quoted\"",
-                "it's",
-                "$HOME",
-                "",
-                "a\nb",
-                "*",
-            ],
-        );
+        let mut child = spawn("printf", &["[%s]", "two words", "\"quoted\"", "it's", "$HOME", "", "a\nb", "*"]);
         let seen = everything(&mut child.stdout).await;
         assert_eq!(seen, "[two words][\"quoted\"][it's][$HOME][][a\nb][*]");
     });
@@ -82,13 +51,7 @@ fn it_starts_in_its_directory_as_the_leader_of_its_own_group() {
         let seen = everything(&mut child.stdout).await;
         let lines: Vec<&str> = seen.lines().collect();
         let directory = home.path().canonicalize().unwrap();
-        assert_eq!(
-            lines,
-            [
-                directory.to_str().unwrap(),
-                &child.process.pid().to_string()
-            ]
-        );
+        assert_eq!(lines, [directory.to_str().unwrap(), &child.process.pid().to_string()]);
     });
 }
 
@@ -96,11 +59,7 @@ fn it_starts_in_its_directory_as_the_leader_of_its_own_group() {
 fn a_relative_path_is_taken_from_the_child_s_directory() {
     run_alone(async {
         let home = TempDir::new().unwrap();
-        script(
-            &home.path().join("hello"),
-            "#!/bin/sh\necho hello from here\n",
-            0o755,
-        );
+        script(&home.path().join("hello"), "#!/bin/sh\necho hello from here\n", 0o755);
         let mut launch = launch("./hello", &[]);
         launch.cwd = home.path().into();
         let mut child = launch.spawn(Limits::default()).unwrap();
@@ -164,11 +123,7 @@ fn check(attempts: &[(&str, &str)], expect: &Expect) {
         fs::create_dir(at("directory")).unwrap();
         script(&at("hello"), "#!/bin/sh\n", 0o755);
         script(&at("not-executable"), "#!/bin/sh\n", 0o644);
-        script(
-            &at("interpreter-missing"),
-            "#!/no/such/interpreter\n",
-            0o755,
-        );
+        script(&at("interpreter-missing"), "#!/no/such/interpreter\n", 0o755);
         script(&at("not-a-program"), "\x7fnothing that runs", 0o755);
         script(&at("directory/only-here"), "#!/bin/sh\n", 0o755);
         let home = home.path().to_str().unwrap();
@@ -178,9 +133,7 @@ fn check(attempts: &[(&str, &str)], expect: &Expect) {
             let mut launch = launch(program, &[]);
             launch.cwd = format!("{home}{cwd}").into();
             launch.env = vec![("PATH".into(), format!(":.:{home}").into())];
-            let Err(error) = launch.spawn(Limits::default()) else {
-                panic!("{program} was started")
-            };
+            let Err(error) = launch.spawn(Limits::default()) else { panic!("{program} was started") };
             errors += &format!("{program} in {cwd}\n  {error}\n").replace(home, "HOME");
         }
         expect.assert_eq(&errors);

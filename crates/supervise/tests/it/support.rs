@@ -42,8 +42,7 @@ fn block_on(test: impl Future<Output = ()>) {
 
 /// How many times longer than usual the loops should run.
 pub(crate) fn scale() -> u32 {
-    std::env::var("SWITCHBOARD_TEST_SCALE")
-        .map_or(1, |scale| scale.parse().expect("a whole number"))
+    std::env::var("SWITCHBOARD_TEST_SCALE").map_or(1, |scale| scale.parse().expect("a whole number"))
 }
 
 pub(crate) fn launch(program: &str, args: &[&str]) -> Launch {
@@ -65,25 +64,13 @@ pub(crate) fn sh(script: &str) -> Child {
 }
 
 /// A ladder with these waits, and enough for the last.
-pub(crate) fn ladder(
-    stdin_wait: Duration,
-    terminate_wait: Duration,
-    terminate_again_wait: Duration,
-) -> Ladder {
-    Ladder {
-        stdin_wait,
-        terminate_wait,
-        terminate_again_wait,
-        kill_wait: LONG,
-    }
+pub(crate) fn ladder(stdin_wait: Duration, terminate_wait: Duration, terminate_again_wait: Duration) -> Ladder {
+    Ladder { stdin_wait, terminate_wait, terminate_again_wait, kill_wait: LONG }
 }
 
 pub(crate) async fn line(stdout: &mut ChildStdout) -> String {
     let mut line = String::new();
-    BufReader::with_capacity(1, stdout)
-        .read_line(&mut line)
-        .await
-        .unwrap();
+    BufReader::with_capacity(1, stdout).read_line(&mut line).await.unwrap();
     line.trim_end().into()
 }
 
@@ -100,15 +87,12 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
             sleep(Duration::from_millis(2)).await;
         }
     };
-    timeout(Duration::from_secs(20), wait)
-        .await
-        .unwrap_or_else(|_| panic!("waited in vain until {what}"));
+    timeout(Duration::from_secs(20), wait).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }
 
 /// Whether the process still runs; a zombie, which only waits for its parent to look, does not.
 pub(crate) fn runs(pid: &str) -> bool {
-    state(Path::new("/proc").join(pid).join("stat").as_path())
-        .is_some_and(|(state, _)| state != "Z")
+    state(Path::new("/proc").join(pid).join("stat").as_path()).is_some_and(|(state, _)| state != "Z")
 }
 
 /// The state and the parent in a `stat` file of a process, if that process is there.
