@@ -59,6 +59,9 @@ fn play_real(script: &Script) -> Result<Transcript, String> {
 }
 
 fn write(wanted: &str) {
+    let is_known = |name: &str| name == "1" || real().iter().any(|play| play.script == name);
+    let unknown: Vec<_> = wanted.split(',').filter(|name| !is_known(name)).collect();
+    assert!(unknown.is_empty(), "no such script in transcripts/: {unknown:?}");
     for Play { script, outcome } in real() {
         if wanted != "1" && !wanted.split(',').any(|name| name == script) {
             continue;
