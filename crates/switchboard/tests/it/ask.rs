@@ -187,6 +187,27 @@ fn faulty_lines_are_noted_and_the_turn_goes_on() {
 }
 
 #[test]
+fn a_turn_survives_what_a_worker_does_beside_it_and_nothing_is_left() {
+    let markers = [
+        "[[partial 20]]",
+        "[[stderr 2000000]]",
+        "[[sigterm]]",
+        "[[orphan group]]",
+        "[[answers twice]]",
+        "[[answers unknown]]",
+        "[[answers swapped]]",
+        "[[overload 2]]",
+    ];
+    for marker in markers {
+        let state = State::new();
+        let ended = state.ask(&[marker]).end();
+        assert_eq!(ended.code(), Some(0), "{marker}: {}", ended.stderr);
+        assert!(ended.stdout.starts_with("Before the fault; "), "{marker}: {}", ended.stdout);
+        assert!(ended.stdout.ends_with("after the fault.\n"), "{marker}: {}", ended.stdout);
+    }
+}
+
+#[test]
 fn a_line_of_a_hundred_megabytes_is_skipped() {
     let state = State::new();
     let ended = state.ask(&["[[line 100000000]]"]).end();
