@@ -181,7 +181,7 @@ impl Client {
         }
     }
 
-    /// Stops the worker and its process group; says how it ended, and before that why it heard nothing, if it did not.
+    /// Stops the worker and its process group, and says how it ended.
     pub async fn stop(self) -> Exit {
         self.link.stop(Ladder::default()).await
     }

@@ -43,13 +43,15 @@ impl Link {
         }
     }
 
-    /// Makes a call; its outcome comes as an event.
+    /// Makes a call, on its way at once even if nobody asks for events; its outcome comes as an event.
     ///
     /// # Errors
     /// [`Refused`], and then nothing was sent.
     pub fn call(&mut self, method: &str, params: &Json, timeout: Duration) -> Result<CallId, Refused> {
         let deadline = Instant::now() + timeout;
-        self.connection.call(method, Some(params), deadline.into_std())
+        let call = self.connection.call(method, Some(params), deadline.into_std())?;
+        self.transmit();
+        Ok(call)
     }
 
     /// Gives a call up.
@@ -62,7 +64,9 @@ impl Link {
     /// # Errors
     /// [`Refused`], and then nothing was sent.
     pub fn notify(&mut self, method: &str) -> Result<(), Refused> {
-        self.connection.notify(method, None)
+        self.connection.notify(method, None)?;
+        self.transmit();
+        Ok(())
     }
 
     /// Answers a request of the worker.
@@ -70,7 +74,9 @@ impl Link {
     /// # Errors
     /// [`NotOpen`] for a second answer.
     pub fn answer(&mut self, request: &RequestId, outcome: Result<&Json, &PeerError>) -> Result<(), NotOpen> {
-        self.connection.answer(request, outcome)
+        self.connection.answer(request, outcome)?;
+        self.transmit();
+        Ok(())
     }
 
     /// The next event; `None` after [`Event::Closed`]. Cancel-safe: nothing is lost when it is dropped.
@@ -150,12 +156,12 @@ impl Link {
                     self.lose_stdin(end);
                 }
             }
+            _ = self.child.process.wait(), if is_alive => self.listen_a_little_longer(),
             read = self.child.stdout.read_buf(&mut self.unread), if wants_read => {
                 if !matches!(read, Ok(1..)) {
                     self.connection.handle_eof();
                 }
             }
-            _ = self.child.process.wait(), if is_alive => self.listen_a_little_longer(),
         }
     }
 

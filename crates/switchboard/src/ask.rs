@@ -59,7 +59,9 @@ pub(crate) struct Ask {
 /// Runs the command.
 pub(crate) fn run(ask: &Ask) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.and_then(|runtime| runtime.block_on(answer(ask))) {
+    // The prompt comes first: while stdin is read, a signal must still end the program.
+    let prompt = prompt(&ask.prompt);
+    match runtime.and_then(|runtime| runtime.block_on(answer(ask, prompt))) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("switchboard: {error}");
@@ -68,12 +70,12 @@ pub(crate) fn run(ask: &Ask) -> ExitCode {
     }
 }
 
-async fn answer(ask: &Ask) -> io::Result<ExitCode> {
+async fn answer(ask: &Ask, prompt: Result<String>) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let mut screen = Screen::new(if ask.json { Form::Json } else { Form::of_stdout() });
     // A reader may take its time, but not once its user has had enough.
     let mut patience = None;
-    let code = match play(ask, &mut signals, &mut screen).await {
+    let code = match play(ask, prompt, &mut signals, &mut screen).await {
         Ok(TurnStatus::Completed) => ExitCode::SUCCESS,
         Ok(TurnStatus::Interrupted) => {
             patience = Some(Instant::now() + LAST_WORDS_GRACE);
@@ -98,8 +100,8 @@ async fn answer(ask: &Ask) -> io::Result<ExitCode> {
     }
 }
 
-async fn play(ask: &Ask, signals: &mut Signals, screen: &mut Screen) -> Result<TurnStatus> {
-    let prompt = prompt(&ask.prompt)?;
+async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: &mut Screen) -> Result<TurnStatus> {
+    let prompt = prompt?;
     let cwd = directory(&ask.cd)?;
     let launch = ask.worker.launch(Path::new(&cwd), &ask.env)?;
     let initialize = Initialize {
@@ -113,7 +115,10 @@ async fn play(ask: &Ask, signals: &mut Signals, screen: &mut Screen) -> Result<T
         client = Client::start(&launch, initialize) => client.context("cannot start the worker")?,
     };
     if let Some(cause) = &client.greeting().fallback {
-        screen.note(&format!("the worker rejected v2 parameters ({}); it speaks an older dialect", cause.message));
+        screen.note(&format!(
+            "the worker rejected the v2 parameters ({}) and took the client's name alone",
+            cause.message
+        ));
     }
     let options = ThreadOptions { cwd, model: ask.model.clone() };
     let mut exchange = Exchange { client, signals, screen };
@@ -133,12 +138,17 @@ async fn play(ask: &Ask, signals: &mut Signals, screen: &mut Screen) -> Result<T
             Ok(TurnStatus::Lost)
         }
         Ok(Ended::BeforeTurn) => screen.end(TurnStatus::Interrupted),
-        Ok(Ended::Impatiently) => {
-            screen.show(&TurnEvent::lost("interrupted; the worker did not end the turn and was stopped"))?;
+        Ok(Ended::Impatiently(why)) => {
+            screen.show(&TurnEvent::lost(why))?;
             Ok(TurnStatus::Interrupted)
         }
-        Err(error) if is_unanswered(&error) => Err(error.context(exit)),
-        Err(error) => Err(error),
+        Err(error) => match error.downcast_ref() {
+            Some(CallError::Unanswered { .. } | CallError::Refused(_)) => Err(error.context(exit)),
+            Some(CallError::Failed { method, .. }) if **method == *"thread/start" => {
+                Err(error.context("no thread could be started: is this a codex that speaks the v2 dialect?"))
+            }
+            _ => Err(error),
+        },
     }
 }
 
@@ -163,10 +173,6 @@ fn directory(cd: &Path) -> Result<String> {
     }
 }
 
-fn is_unanswered(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(CallError::Unanswered { .. } | CallError::Refused(_)))
-}
-
 /// One turn, from its start to its end.
 struct Exchange<'a> {
     client: Client,
@@ -180,8 +186,8 @@ enum Ended {
     WorkerGone,
     /// Interrupted before there was a turn.
     BeforeTurn,
-    /// By a second signal, or because the grace was over.
-    Impatiently,
+    /// By us, and why.
+    Impatiently(&'static str),
 }
 
 impl Exchange<'_> {
@@ -210,7 +216,7 @@ impl Exchange<'_> {
                 biased;
                 () = self.signals.next() => {
                     if grace_ends.is_some() {
-                        return Ok(Ended::Impatiently);
+                        return Ok(Ended::Impatiently("interrupted twice: the worker was stopped in mid turn"));
                     }
                     self.screen.note("interrupting; once more stops the worker");
                     grace_ends = Some(Instant::now() + INTERRUPT_GRACE);
@@ -219,9 +225,12 @@ impl Exchange<'_> {
                     }
                     continue;
                 }
-                () = until(grace_ends) => return Ok(Ended::Impatiently),
+                () = until(grace_ends) => {
+                    return Ok(Ended::Impatiently("interrupted: the worker did not end the turn in time and was stopped"));
+                }
+                // Once interrupted, the turn's end is waited for even if nobody reads.
+                event = self.client.next(), if self.screen.has_room() || grace_ends.is_some() => event,
                 () = self.screen.room(), if !self.screen.has_room() => continue,
-                event = self.client.next(), if self.screen.has_room() => event,
             };
             let Some(event) = event else {
                 return Ok(Ended::WorkerGone);
@@ -247,7 +256,7 @@ impl Exchange<'_> {
         };
         let shown = placed.and_then(|placed| turn.take(placed));
         if let Some(event) = &shown {
-            self.screen.show(event)?;
+            self.show(event)?;
         }
         if let Event::Request(request) = event {
             self.decline(&request)?;
@@ -256,6 +265,14 @@ impl Exchange<'_> {
             Some(TurnEvent::TurnEnded { status, .. }) => Ok(Some(status)),
             _ => Ok(None),
         }
+    }
+
+    /// Without room, which happens only after an interrupt, nothing but the end is worth its place.
+    fn show(&mut self, event: &TurnEvent) -> Result<()> {
+        if self.screen.has_room() || matches!(event, TurnEvent::TurnEnded { .. }) {
+            self.screen.show(event)?;
+        }
+        Ok(())
     }
 
     fn decline(&mut self, request: &Request) -> Result<()> {

@@ -40,8 +40,8 @@ impl Worker {
                 (env::current_exe().context("cannot find this binary")?, "demo-worker")
             }
             Self::Codex(program) => {
-                if let Some(home) = env::var_os("CODEX_HOME") {
-                    env.push(("CODEX_HOME".into(), absolute(Path::new(&home))?.into()));
+                if let Some(home) = variable("CODEX_HOME") {
+                    env.push(("CODEX_HOME".into(), absolute(&home)?.into()));
                 }
                 (located(program)?, "app-server")
             }
@@ -71,10 +71,14 @@ fn demo_home() -> Result<PathBuf> {
 }
 
 fn state_dir() -> Result<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("SWITCHBOARD_STATE_DIR")
-        .or_else(|| Some(set("XDG_STATE_HOME")?.join("switchboard")))
-        .or_else(|| Some(set("HOME")?.join(".local/state/switchboard")))
+    variable("SWITCHBOARD_STATE_DIR")
+        .or_else(|| Some(variable("XDG_STATE_HOME")?.join("switchboard")))
+        .or_else(|| Some(variable("HOME")?.join(".local/state/switchboard")))
         .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
         .context("neither SWITCHBOARD_STATE_DIR, XDG_STATE_HOME nor HOME says where to keep state: set one")
+}
+
+/// A variable that holds a path; an empty one is as good as none.
+fn variable(name: &str) -> Option<PathBuf> {
+    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

@@ -284,7 +284,8 @@ impl Connection {
     }
 
     fn open_request(&mut self, id: RawId<'_>, method: &str) -> Result<Opened, Fault> {
-        if self.requests.len() + self.outbox.answers() >= self.limits.requests_max {
+        let is_full = self.requests.len() + self.outbox.answers() >= self.limits.requests_max;
+        if is_full && !self.requests.is_open(id) {
             self.refuse(id, -32001, "too many open requests: retry later");
             return Err(Fault::TooManyRequests);
         }

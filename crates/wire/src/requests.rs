@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::id::{RawId, RequestId};
 
-/// The request is not open: it was answered before, or it belongs to another connection.
+/// The request is not open: it was answered before, or its connection is over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("request {0} is not open: it was answered before, or the connection is over")]
+#[error("request {0} is not open: it was answered before, or its connection is over")]
 pub struct NotOpen(pub RequestId);
 
 #[derive(Debug, Default)]
@@ -34,6 +34,10 @@ pub(crate) enum Opened {
 impl Requests {
     pub(crate) fn len(&self) -> usize {
         self.open.len()
+    }
+
+    pub(crate) fn is_open(&self, id: RawId<'_>) -> bool {
+        self.open.contains_key(id.as_str())
     }
 
     pub(crate) fn open(&mut self, id: RawId<'_>, method: &str) -> Opened {

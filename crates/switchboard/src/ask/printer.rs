@@ -5,10 +5,10 @@ use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
-/// How many pieces may wait to be written.
-const PIECES_MAX: usize = 64;
+/// How many pieces may wait to be written; few, because each may be as long as a line of the worker.
+const PIECES_MAX: usize = 16;
 /// How many of them one event may need.
-const PIECES_PER_EVENT: usize = 8;
+const PIECES_PER_EVENT: usize = 4;
 
 /// The way to the streams of this process.
 pub(crate) struct Printer {
@@ -23,7 +23,7 @@ pub(crate) enum Piece {
     Err(String),
 }
 
-/// Nothing more can be written; [`Printer::finish`] says why.
+/// Nothing more can be written, or not without waiting; [`Printer::finish`] says why.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer cannot be written any more")]
 pub(crate) struct Stopped;

@@ -121,12 +121,22 @@ fn a_reader_that_goes_away_ends_the_run() {
 fn a_reader_that_does_not_read_cannot_keep_a_signal_away() {
     for signal in [Signal::INT, Signal::HUP] {
         let state = State::new();
-        let mut run = state.ask(&["[[deltas 10000000]]"]);
+        let heard = state.path().join("heard");
+        let worker = state.capturing_worker(&heard, "");
+        let mut run = state.ask(&["--worker", &worker, "[[deltas 10000000]]"]);
         run.wait_for("t1 ");
         run.signal(signal);
         run.wait_for_exit();
         assert_eq!(run.end().code(), Some(130));
+        assert!(std::fs::read_to_string(heard).unwrap().contains("turn/interrupt"));
     }
+}
+
+#[test]
+fn a_terminal_is_sent_nothing_that_it_would_obey() {
+    let state = State::new();
+    let sent = state.ask_on_terminal(&["[[say plain \u{1b}[2Jcleared \u{202e}turned]]"]);
+    assert_eq!(sent, "plain \\u{1b}[2Jcleared \\u{202e}turned\r\n");
 }
 
 #[test]
@@ -188,23 +198,36 @@ fn faulty_lines_are_noted_and_the_turn_goes_on() {
 
 #[test]
 fn a_turn_survives_what_a_worker_does_beside_it_and_nothing_is_left() {
-    let markers = [
-        "[[partial 20]]",
-        "[[stderr 2000000]]",
-        "[[sigterm]]",
-        "[[orphan group]]",
-        "[[answers twice]]",
-        "[[answers unknown]]",
-        "[[answers swapped]]",
-        "[[overload 2]]",
-    ];
-    for marker in markers {
+    for marker in ["[[partial 20]]", "[[stderr 2000000]]", "[[orphan group]]"] {
         let state = State::new();
         let ended = state.ask(&[marker]).end();
         assert_eq!(ended.code(), Some(0), "{marker}: {}", ended.stderr);
         assert!(ended.stdout.starts_with("Before the fault; "), "{marker}: {}", ended.stdout);
         assert!(ended.stdout.ends_with("after the fault.\n"), "{marker}: {}", ended.stdout);
     }
+}
+
+#[test]
+fn wrong_answers_are_noted_and_the_right_ones_count() {
+    for (answers, note) in [("twice", "second answer to call"), ("unknown", "answer to an unknown call")] {
+        let state = State::new();
+        let worker = state.worker("", &format!("[calls]\nanswers = \"{answers}\"\n"));
+        let ended = state.ask(&["--worker", &worker, "[[text]]"]).end();
+        assert_eq!(ended.code(), Some(0), "{answers}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "Hello from mock.\n", "{answers}");
+        assert!(ended.stderr.contains(note), "{answers}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_worker_of_the_old_dialect_is_refused_with_a_hint() {
+    let state = State::new();
+    let worker = state.worker("", "");
+    let text = std::fs::read_to_string(&worker).unwrap().replace("--script", "--dialect v1 --script");
+    std::fs::write(&worker, text).unwrap();
+    let ended = state.ask(&["--worker", &worker, "hello"]).end();
+    assert_eq!(ended.code(), Some(1));
+    assert!(ended.stderr.contains("is this a codex that speaks the v2 dialect?"), "{}", ended.stderr);
 }
 
 #[test]
@@ -255,6 +278,8 @@ fn a_second_ctrl_c_stops_a_worker_that_does_not_end_the_turn() {
     let ended = run.end();
     assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
     assert_eq!(ended.end()["status"], "lost");
+    let message = ended.end()["error"]["message"].to_string();
+    assert!(message.contains("interrupted twice"), "{message}");
 }
 
 #[test]
@@ -267,20 +292,20 @@ fn a_worker_that_does_not_end_the_turn_is_stopped_after_the_grace() {
     let ended = run.end();
     assert_eq!(ended.code(), Some(130), "{}", ended.stderr);
     assert_eq!(ended.end()["status"], "lost");
+    let message = ended.end()["error"]["message"].to_string();
+    assert!(message.contains("did not end the turn in time"), "{message}");
 }
 
 #[test]
 fn ctrl_c_before_there_is_a_turn_ends_as_interrupted() {
     for unanswered in ["thread/start", "turn/start"] {
         let state = State::new();
-        let mark = state.path().join("asked");
-        let worker = state.worker("", &format!("[calls]\nunanswered = [\"{unanswered}\"]\n"));
         // The worker keeps what it hears, so the test can tell when the call has arrived.
-        let capture = format!("--capture '{}'", mark.display());
-        let text = std::fs::read_to_string(&worker).unwrap().replace("--script", &format!("{capture} --script"));
-        std::fs::write(&worker, text).unwrap();
-        let run = state.ask(&["--json", "--worker", &worker, "hello"]);
-        while !std::fs::read_to_string(&mark).is_ok_and(|heard| heard.contains(unanswered)) {
+        let heard = state.path().join("heard");
+        let worker = state.capturing_worker(&heard, &format!("[calls]\nunanswered = [\"{unanswered}\"]\n"));
+        let mut run = state.ask(&["--json", "--worker", &worker, "hello"]);
+        while !std::fs::read_to_string(&heard).is_ok_and(|heard| heard.contains(unanswered)) {
+            assert!(run.is_running());
             std::thread::yield_now();
         }
         run.signal(Signal::INT);
@@ -318,7 +343,7 @@ fn a_worker_that_rejects_v2_is_tried_again_and_the_cause_is_noted() {
     let worker = state.worker("", "[handshake]\nreject_v2 = true\nreject_initialized = true\n");
     let ended = state.ask(&["--worker", &worker, "[[text]]"]).end();
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("rejected v2 parameters"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("rejected the v2 parameters"), "{}", ended.stderr);
     assert_eq!(ended.stdout, "Hello from mock.\n");
 }
 
@@ -341,9 +366,7 @@ fn a_worker_sees_the_variables_that_are_named_and_no_others() {
 fn the_model_reaches_the_worker() {
     let state = State::new();
     let heard = state.path().join("heard");
-    let worker = state.worker("", "");
-    let text = std::fs::read_to_string(&worker).unwrap();
-    std::fs::write(&worker, text.replace("--script", &format!("--capture '{}' --script", heard.display()))).unwrap();
+    let worker = state.capturing_worker(&heard, "");
     let ended = state.ask(&["--worker", &worker, "--model", "gpt-x", "[[text]]"]).end();
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     let heard = std::fs::read_to_string(heard).unwrap();

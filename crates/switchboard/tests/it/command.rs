@@ -10,6 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -73,11 +74,35 @@ impl State {
         Ended { status: output.status, stdout: String::new(), stderr: String::from_utf8(output.stderr).unwrap() }
     }
 
+    /// Runs to the end on a terminal, and returns what the terminal was sent.
+    pub(crate) fn ask_on_terminal(&self, arguments: &[&str]) -> String {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let terminal = fs::File::options().write(true).open(name).unwrap();
+        let mut child = self.command(arguments).stdout(terminal).stderr(Stdio::null()).spawn().unwrap();
+        let _watchdog = Watchdog::new(Pid::from_child(&child));
+        let mut sent = Vec::new();
+        // The end of a terminal is an error, not an end of file; what came before it is kept.
+        _ = fs::File::from(master).read_to_end(&mut sent);
+        assert!(child.wait().unwrap().success());
+        String::from_utf8(sent).unwrap()
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
         let mut command = Command::new(env!("CARGO_BIN_EXE_switchboard"));
         command.arg("ask").args(arguments).env("SWITCHBOARD_STATE_DIR", self.path()).stdin(Stdio::null());
         command
+    }
+
+    /// A demo worker that plays `script` and keeps every line it hears in a file.
+    pub(crate) fn capturing_worker(&self, heard: &Path, script: &str) -> String {
+        let worker = self.worker("", script);
+        let text = fs::read_to_string(&worker).unwrap();
+        fs::write(&worker, text.replace("--script", &format!("--capture '{}' --script", heard.display()))).unwrap();
+        worker
     }
 
     /// A worker of its own kind: the shell runs `prologue` and then becomes a demo worker that plays `script`.
@@ -107,6 +132,10 @@ impl Run {
             assert_eq!(read, 1, "ended after {}", String::from_utf8_lossy(&self.seen));
             self.seen.push(byte[0]);
         }
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     /// Waits for the end while nobody reads.

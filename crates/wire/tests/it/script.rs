@@ -597,7 +597,7 @@ fn a_request_is_answered_exactly_once() {
             answer 1 {"a":1}
                 → {"id":1,"result":{"a":1}}
             answer 1 {"a":2}
-                request 1 is not open: it was answered before, or the connection is over
+                request 1 is not open: it was answered before, or its connection is over
             read {"id":1,"result":"mine"}
                 call 1 answered "mine"
             read {"method":"ask","id":1,"params":{"anew":true}}
@@ -607,7 +607,7 @@ fn a_request_is_answered_exactly_once() {
             eof
                 closed, unanswered: [1, "1"]
             answer 1 {}
-                request 1 is not open: it was answered before, or the connection is over
+                request 1 is not open: it was answered before, or its connection is over
         "#]],
     );
 }
@@ -619,6 +619,7 @@ fn requests_beyond_the_limit_are_refused_with_an_error() {
         limits,
         r#"
         read {"method":"ask","id":1}
+        read {"method":"ask","id":1}
         read {"method":"ask","id":2}
         answer 1 {}
         read {"method":"ask","id":3}
@@ -626,6 +627,7 @@ fn requests_beyond_the_limit_are_refused_with_an_error() {
         &expect![[r#"
             read {"method":"ask","id":1}
                 asked 1: ask –
+            read {"method":"ask","id":1}
             read {"method":"ask","id":2}
                 reported too many open requests (a line of 23 bytes: {"method":"ask","id":2})
                 → {"id":2,"error":{"code":-32001,"message":"too many open requests: retry later"}}
