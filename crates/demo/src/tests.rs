@@ -1,4 +1,7 @@
 //! The worker by text in and text out: what no recording of a real worker shows.
+//!
+//! Every message of v2 has to be valid against upstream's schema; v1 has none. What is no JSON, as some faults want it,
+//! is shown raw.
 
 mod connections;
 mod faults;
@@ -15,6 +18,7 @@ use std::time::{Duration, Instant};
 use expect_test::Expect;
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::schema::Schema;
 
 use crate::clock::Now;
 use crate::home::Home;
@@ -34,6 +38,10 @@ struct Theatre {
     /// What was answered last to each id, for later calls to refer to.
     results: BTreeMap<String, Value>,
     names: BTreeMap<String, String>,
+    /// The methods that were called last, by the connection's letter and the id.
+    calls: BTreeMap<(char, String), String>,
+    /// What the schema is to find wrong, as a fault wants it; nothing else may be.
+    wrong_on_purpose: Option<&'static str>,
     log: String,
 }
 
@@ -47,6 +55,8 @@ impl Theatre {
             now,
             results: BTreeMap::new(),
             names: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            wrong_on_purpose: None,
             log: String::new(),
         };
         theatre.drain();
@@ -73,7 +83,9 @@ impl Theatre {
                 Some((who, "leaves")) => self.worker.handle_closed(connection(who)),
                 Some((who, line)) => {
                     let line = self.resolve(line);
-                    self.worker.handle_line(connection(who.trim_end_matches('<')), line.as_bytes(), self.now);
+                    let connection = connection(who.trim_end_matches('<'));
+                    self.note_call(letter(connection), &line);
+                    self.worker.handle_line(connection, line.as_bytes(), self.now);
                 }
                 None => panic!("no step: {step}"),
             }
@@ -101,6 +113,7 @@ impl Theatre {
                     let who = letter(connection);
                     let text = String::from_utf8_lossy(&bytes).into_owned();
                     for line in text.split_inclusive('\n') {
+                        self.validate(who, line);
                         let short = self.shorten(line);
                         self.log.push_str(&format!("{who} {short}\n"));
                     }
@@ -114,6 +127,21 @@ impl Theatre {
             };
             self.log.push_str(&line);
             self.log.push('\n');
+        }
+    }
+
+    fn note_call(&mut self, who: char, line: &str) {
+        let message: Value = serde_json::from_str(line).unwrap_or_default();
+        let method = message["method"].as_str();
+        self.calls.extend(method.map(|method| ((who, message["id"].to_string()), method.to_owned())));
+    }
+
+    fn validate(&self, who: char, line: &str) {
+        if let (Dialect::V2, Ok(message)) = (self.dialect, serde_json::from_str::<Value>(line)) {
+            let call = self.calls.get(&(who, message["id"].to_string())).map(String::as_str);
+            if let Some(fault) = Schema::committed().fault(&message, call) {
+                assert!(self.wrong_on_purpose.is_some_and(|wrong| fault.starts_with(wrong)), "{fault}\n{line}");
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! Compares what two workers said in the same exchange: the same lines in the same order, with the same keys, types
 //! and values, whatever the ids are called.
 //!
-//! Lines that race in the real worker are compared after the others of their process: that they come counts, and how
-//! often, their place does not.
+//! Where two lines race in the real worker, either order of the two is the same; everything else keeps its place. Both
+//! sides are brought into the one order that stands for all that are the same, and compared then.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -35,14 +35,22 @@ pub fn compare(expected: &Transcript, actual: &Transcript, races: &Races<'_>) ->
 /// its item (`item/completed commandExecution`), and for an answer its kind (`turn/start result`).
 #[derive(Debug, Default)]
 pub struct Races<'a> {
-    /// Lines without a fixed place.
-    pub floating: BTreeSet<&'a str>,
+    /// Pairs of lines of which either may come first, unless both are about one item.
+    pub swaps: BTreeSet<(&'a str, &'a str)>,
     /// Lines that may also not come at all.
     pub optional: BTreeSet<&'a str>,
 }
 
+impl Races<'_> {
+    fn may_swap(&self, one: &Line, other: &Line) -> bool {
+        let (here, there) = (one.name.as_str(), other.name.as_str());
+        let is_pair = self.swaps.contains(&(here, there)) || self.swaps.contains(&(there, here));
+        is_pair && (one.item().is_none() || one.item() != other.item())
+    }
+}
+
 /// The names of all lines that the worker said.
-pub(crate) fn names(transcript: &Transcript) -> BTreeSet<String> {
+pub(crate) fn names(transcript: &Transcript) -> Vec<String> {
     let lines = lines(transcript, &Races::default());
     lines.into_iter().map(|line| line.name).collect()
 }
@@ -108,10 +116,10 @@ struct Line {
     message: Value,
 }
 
-/// What the worker said, in order, each process's racing lines last.
+/// What the worker said, in the order that stands for all that the races make the same.
 fn lines(transcript: &Transcript, races: &Races<'_>) -> Vec<Line> {
     let mut calls: HashMap<String, &str> = HashMap::new();
-    let (mut lines, mut racing) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
     for Entry { direction, message } in &transcript.entries {
         match direction {
             Direction::Sent => {
@@ -120,22 +128,24 @@ fn lines(transcript: &Transcript, races: &Races<'_>) -> Vec<Line> {
             }
             Direction::Received => {
                 let line = Line { name: name(message, &calls), message: message.clone() };
-                if races.floating.contains(line.name.as_str()) {
-                    racing.push(line.without_place());
-                } else {
-                    lines.push(line);
-                }
+                let is_any_of_its_kind = races.swaps.contains(&(line.name.as_str(), line.name.as_str()));
+                lines.push(if is_any_of_its_kind { line.without_number() } else { line });
             }
-            Direction::Exit => {
-                racing.sort_by_cached_key(Line::what_it_says);
-                lines.append(&mut racing);
-                lines.push(Line { name: "exit".to_owned(), message: message.clone() });
-            }
+            Direction::Exit => lines.push(Line { name: "exit".to_owned(), message: message.clone() }),
         }
     }
-    racing.sort_by_cached_key(Line::what_it_says);
-    lines.append(&mut racing);
-    lines
+    ordered(lines, races)
+}
+
+/// Takes again and again, of the lines that may come next, the first by what it says.
+fn ordered(mut lines: Vec<Line>, races: &Races<'_>) -> Vec<Line> {
+    let mut ordered = Vec::new();
+    while !lines.is_empty() {
+        let may_come = |at: &usize| lines[..*at].iter().all(|before| races.may_swap(before, &lines[*at]));
+        let next = (0..lines.len()).filter(may_come).min_by_key(|at| lines[*at].what_it_says());
+        ordered.push(lines.remove(next.unwrap_or_default()));
+    }
+    ordered
 }
 
 fn name(message: &Value, calls: &HashMap<String, &str>) -> String {
@@ -149,15 +159,21 @@ fn name(message: &Value, calls: &HashMap<String, &str>) -> String {
 }
 
 impl Line {
-    /// A request whose place is luck has its number by luck too.
-    fn without_place(mut self) -> Self {
+    /// The item that the line is about.
+    fn item(&self) -> Option<&str> {
+        let params = &self.message["params"];
+        [&params["item"]["id"], &params["itemId"], &params["callId"]].into_iter().find_map(Value::as_str)
+    }
+
+    /// A request that may change places with its like has its number by luck.
+    fn without_number(mut self) -> Self {
         if let Some(fields) = self.message.as_object_mut() {
             fields.remove("id");
         }
         self
     }
 
-    /// The name and all that is no id: lines are sorted by it that have no order.
+    /// The name and all that is no id: what decides between lines that may swap.
     fn what_it_says(&self) -> (String, String) {
         let message = self.message.to_string();
         let plain = pieces(&message).into_iter().filter_map(|piece| match piece {
@@ -315,10 +331,13 @@ mod tests {
         let found = compare(
             &transcript(expected),
             &transcript(actual),
-            &Races { floating: BTreeSet::from(["warning"]), ..Races::default() },
+            &Races { swaps: BTreeSet::from([("warning", "turn/completed"), CALLS, STARTS]), ..Races::default() },
         );
         mismatches.assert_eq(&found.iter().map(|mismatch| format!("{mismatch}\n")).collect::<String>());
     }
+
+    const CALLS: (&str, &str) = ("item/tool/call", "item/tool/call");
+    const STARTS: (&str, &str) = ("item/started tool", "item/tool/call");
 
     const STARTED: &str = r#"received {"method":"turn/started","params":{"turnId":"msg_1","status":"inProgress"}}"#;
     const DONE: &str = r#"received {"method":"turn/completed","params":{"turnId":"msg_1"}}"#;
@@ -340,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_racing_line_has_no_place_but_must_come() {
+    fn racing_lines_may_swap_but_must_come() {
         check(&[STARTED, WARNING, DONE], &[STARTED, DONE, WARNING], &expect![""]);
         check(
             &[STARTED, WARNING, DONE],
@@ -349,6 +368,42 @@ mod tests {
                 warning: Missing
                       expected: {"method":"warning","params":{}}
             "#]],
+        );
+    }
+
+    #[test]
+    fn a_racing_line_keeps_its_place_among_the_others() {
+        check(
+            &[STARTED, WARNING, DONE],
+            &[WARNING, STARTED, DONE],
+            &expect![[r#"
+            warning: Extra
+                  actual: {"method":"warning","params":{}}
+            warning: Missing
+                  expected: {"method":"warning","params":{}}
+        "#]],
+        );
+    }
+
+    #[test]
+    fn lines_about_one_item_do_not_swap() {
+        let call = |item: u8| {
+            format!(
+                r#"received {{"id":{item},"method":"item/tool/call","params":{{"callId":"call_{item}","n":{item}}}}}"#
+            )
+        };
+        let start = r#"received {"method":"item/started","params":{"item":{"id":"call_1","type":"tool"}}}"#;
+        let (one, two) = (&*call(1), &*call(2));
+        check(&[start, one, two], &[two, start, one], &expect![""]);
+        check(
+            &[start, one, two],
+            &[one, start, two],
+            &expect![[r#"
+            item/started tool: Missing
+                  expected: {"method":"item/started","params":{"item":{"id":"call_1","type":"tool"}}}
+            item/started tool: Extra
+                  actual: {"method":"item/started","params":{"item":{"id":"call_1","type":"tool"}}}
+        "#]],
         );
     }
 

@@ -9,9 +9,13 @@
 //! reason = "…"
 //! ```
 //!
-//! `what` is `missing`, `extra`, `type` or `value` where the demo worker differs; and where the real worker itself does
-//! not always say the same, `place` (the line may come earlier or later) or `presence` (or not at all). An entry that is
-//! not needed in a script for which it stands is a fault too.
+//! `what` is `missing`, `extra`, `type` or `value` where the demo worker differs. Where the real worker itself does not
+//! always say the same, it is `place` (either may come first, the line or one of `past = ["…"]`, unless both are about one
+//! item) or `presence` (the line may also not come, or once more).
+//!
+//! An entry that stands for a script in vain is a fault too. A difference does if the demo worker does not differ there. A
+//! race need not show in any two plays, so `place` does only where the line can reach none of the lines of `past`, and a
+//! name in `past` that is reached in no script; `presence` where the line is not said.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,6 +42,8 @@ struct Difference {
     #[serde(default)]
     path: String,
     what: Allowed,
+    #[serde(default)]
+    past: Vec<String>,
     reason: String,
 }
 
@@ -64,6 +70,9 @@ pub enum DifferencesError {
     /// An entry does not say why.
     #[error("the entry for `{0}` has no reason")]
     NoReason(String),
+    /// An entry says `past` without a race, or a race of places without it.
+    #[error("the entry for `{0}` must say `past` which lines if `what` is `place`, and only then")]
+    NoPlace(String),
 }
 
 /// What came of the comparison of one script.
@@ -77,7 +86,10 @@ pub struct Judgement {
 
 /// Which entries are needed in which script.
 #[derive(Debug, Default)]
-pub struct Needed(BTreeSet<(usize, String)>);
+pub struct Needed(BTreeSet<Need>);
+
+/// The number of an entry, the script that needs it, and for a race the line that is raced with.
+type Need = (usize, String, Option<String>);
 
 impl Needed {
     /// Adds what another script needs.
@@ -94,27 +106,33 @@ impl Differences {
 
     fn parse(text: &str) -> Result<Self, DifferencesError> {
         let read: Self = toml::from_str(text)?;
-        match read.entries.iter().find(|entry| entry.reason.trim().is_empty()) {
-            Some(entry) => Err(DifferencesError::NoReason(entry.line.clone())),
-            None => Ok(read),
+        for entry in &read.entries {
+            if entry.reason.trim().is_empty() {
+                return Err(DifferencesError::NoReason(entry.line.clone()));
+            }
+            if (entry.what == Allowed::Place) == entry.past.is_empty() {
+                return Err(DifferencesError::NoPlace(entry.line.clone()));
+            }
         }
+        Ok(read)
     }
 
     /// Compares what was said in `script`.
     pub fn judge(&self, script: &str, expected: &Transcript, actual: &Transcript) -> Judgement {
         let mut judgement = Judgement::default();
-        let mut need = |index| judgement.needed.0.insert((index, script.to_owned()));
+        let needed = &mut judgement.needed.0;
         for mismatch in compare(expected, actual, &self.races(script)) {
             let mut entries = self.entries.iter();
             match entries.position(|entry| entry.is_about(script) && entry.explains(&mismatch)) {
-                Some(index) => drop(need(index)),
+                Some(index) => needed.extend([(index, script.to_owned(), None)]),
                 None => judgement.unexplained.push(mismatch),
             }
         }
-        let said = &names(expected) | &names(actual);
-        for (index, entry) in self.entries.iter().enumerate() {
-            if entry.is_race() && said.contains(&entry.line) {
-                need(index);
+        for said in [names(expected), names(actual)] {
+            for (index, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.is_about(script)) {
+                needed.extend(
+                    entry.raced(&said).into_iter().map(|raced| (index, script.to_owned(), Some(raced.to_owned()))),
+                );
             }
         }
         judgement
@@ -122,10 +140,10 @@ impl Differences {
 
     /// What the real worker itself does not always say in one way in `script`.
     pub fn races(&self, script: &str) -> Races<'_> {
-        let races = || self.entries.iter().filter(|entry| entry.is_race() && entry.is_about(script));
-        let optional = races().filter(|entry| entry.what == Allowed::Presence);
+        let entries = || self.entries.iter().filter(|entry| entry.is_about(script));
+        let optional = entries().filter(|entry| entry.what == Allowed::Presence);
         Races {
-            floating: races().map(|entry| entry.line.as_str()).collect(),
+            swaps: entries().flat_map(Difference::swaps).collect(),
             optional: optional.map(|entry| entry.line.as_str()).collect(),
         }
     }
@@ -134,25 +152,25 @@ impl Differences {
     pub fn stale(&self, needed: &Needed) -> Vec<String> {
         let mut stale = Vec::new();
         for (index, entry) in self.entries.iter().enumerate() {
-            let in_vain: Vec<&str> = match &entry.scripts {
+            let needs: Vec<_> = needed.0.iter().filter(|(needed, ..)| *needed == index).collect();
+            let is_needed_in = |script: &str| needs.iter().any(|(_, needed, _)| needed == script);
+            let is_raced = |line: &String| needs.iter().any(|(.., raced)| raced.as_ref() == Some(line));
+            match &entry.scripts {
                 Some(scripts) => {
-                    let unneeded = |script: &&String| !needed.0.contains(&(index, (*script).clone()));
-                    scripts.iter().filter(unneeded).map(String::as_str).collect()
+                    let in_vain = scripts.iter().filter(|script| !is_needed_in(script));
+                    stale.extend(in_vain.map(|script| entry.in_words(script)));
                 }
-                None if needed.0.iter().any(|(needed, _)| *needed == index) => Vec::new(),
-                None => vec!["any script"],
-            };
-            stale.extend(in_vain.iter().map(|script| entry.in_words(script)));
+                None if needs.is_empty() => stale.push(entry.in_words("any script")),
+                None => {}
+            }
+            let in_vain = entry.past.iter().filter(|line| !is_raced(line));
+            stale.extend(in_vain.map(|line| format!("{} past {line}", entry.in_words("any script"))));
         }
         stale
     }
 }
 
 impl Difference {
-    fn is_race(&self) -> bool {
-        matches!(self.what, Allowed::Place | Allowed::Presence)
-    }
-
     fn is_about(&self, script: &str) -> bool {
         self.scripts.as_ref().is_none_or(|scripts| scripts.iter().any(|name| name == script))
     }
@@ -166,6 +184,24 @@ impl Difference {
         };
         let (pattern, path): (Vec<_>, Vec<_>) = (self.path.split('.').collect(), mismatch.path.split('.').collect());
         self.what == allowed && (self.line == "*" || self.line == mismatch.line) && covers(&pattern, &path)
+    }
+
+    fn swaps(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.past.iter().map(|past| (self.line.as_str(), past.as_str()))
+    }
+
+    /// The lines with which the line may race in what was `said`: those it can reach past no others.
+    fn raced<'a>(&self, said: &'a [String]) -> BTreeSet<&'a str> {
+        let mut raced = BTreeSet::new();
+        for at in (0..said.len()).filter(|at| said[*at] == self.line) {
+            let may_swap = |name: &&String| self.past.contains(name);
+            raced.extend(said[..at].iter().rev().take_while(may_swap).map(String::as_str));
+            raced.extend(said[at + 1..].iter().take_while(may_swap).map(String::as_str));
+            if self.what == Allowed::Presence {
+                raced.insert(&said[at]);
+            }
+        }
+        raced
     }
 
     fn in_words(&self, script: &str) -> String {
@@ -207,6 +243,42 @@ mod tests {
     fn an_entry_has_to_say_why() {
         let entry = "[[difference]]\nline = \"warning\"\nwhat = \"place\"\nreason = \" \"\n";
         assert_eq!(Differences::parse(entry).unwrap_err().to_string(), "the entry for `warning` has no reason");
+    }
+
+    #[test]
+    fn a_place_is_a_place_among_lines() {
+        let entry = "[[difference]]\nline = \"warning\"\nwhat = \"place\"\nreason = \"luck\"\n";
+        assert_eq!(
+            Differences::parse(entry).unwrap_err().to_string(),
+            "the entry for `warning` must say `past` which lines if `what` is `place`, and only then"
+        );
+    }
+
+    #[test]
+    fn a_race_is_stale_where_its_lines_do_not_meet() {
+        let differences = Differences::parse(
+            r#"
+            [[difference]]
+            scripts = ["near", "far"]
+            line = "warning"
+            past = ["turn/started", "turn/completed"]
+            what = "place"
+            reason = "luck"
+            "#,
+        )
+        .unwrap();
+        let transcript = |methods: &[&str]| {
+            let line = |method: &&str| format!("{{\"dir\":\"received\",\"message\":{{\"method\":\"{method}\"}}}}\n");
+            Transcript::parse(&methods.iter().map(line).collect::<String>()).unwrap()
+        };
+        let near = transcript(&["turn/started", "warning", "error", "turn/completed"]);
+        let far = transcript(&["turn/started", "error", "warning"]);
+        let mut needed = differences.judge("near", &near, &near).needed;
+        needed.extend(differences.judge("far", &far, &far).needed);
+        assert_eq!(
+            differences.stale(&needed),
+            ["far: warning  (Place)", "any script: warning  (Place) past turn/completed"]
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Plays an exchange script against a worker process and records every line, both ways.
 //!
 //! Every wait has a deadline; when it passes, the error shows what had been received and the end of the worker's
-//! stderr. When the script is over, stdin is closed and the worker has to exit.
+//! stderr. Stdin stays open until the script closes it or is over: a worker that ends before did so by itself.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -39,12 +39,21 @@ pub struct Launch {
 
 /// Plays `script` against the worker of `launch`, which lives in `workplace`.
 pub fn play(script: &Script, launch: &Launch, workplace: &Workplace) -> Result<Transcript, PlayError> {
+    play_within(WAIT_MAX, script, launch, workplace)
+}
+
+fn play_within(
+    wait_max: Duration,
+    script: &Script,
+    launch: &Launch,
+    workplace: &Workplace,
+) -> Result<Transcript, PlayError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| PlayError(format!("{}: no runtime: {error}", script.name)))?;
     runtime.block_on(async {
-        let mut player = Player::new(launch, workplace);
+        let mut player = Player::new(wait_max, launch, workplace);
         match player.play(script).await {
             Ok(()) => Ok(player.transcript),
             Err(failure) => Err(PlayError(player.explain(&script.name, &failure))),
@@ -58,6 +67,7 @@ pub fn play(script: &Script, launch: &Launch, workplace: &Workplace) -> Result<T
 pub struct PlayError(String);
 
 struct Player<'a> {
+    wait_max: Duration,
     launch: &'a Launch,
     workplace: &'a Workplace,
     process: Option<Process>,
@@ -74,13 +84,16 @@ struct Player<'a> {
 struct Process {
     child: Child,
     stdin: ChildStdin,
-    lines: Split<BufReader<ChildStdout>>,
+    lines: Lines,
 }
 
+type Lines = Split<BufReader<ChildStdout>>;
+
 impl<'a> Player<'a> {
-    fn new(launch: &'a Launch, workplace: &'a Workplace) -> Self {
+    fn new(wait_max: Duration, launch: &'a Launch, workplace: &'a Workplace) -> Self {
         let cwd = Value::from(launch.cwd.to_string_lossy());
         Self {
+            wait_max,
             launch,
             workplace,
             process: None,
@@ -140,7 +153,10 @@ impl<'a> Player<'a> {
                 self.end(*ending).await?;
                 self.start()
             }
-            Action::Exit => self.wait_for_exit().await,
+            Action::Exit => {
+                let Process { child, stdin: _open, lines } = self.process.take().ok_or("the worker has ended")?;
+                self.exited(child, lines).await
+            }
         }
     }
 
@@ -205,11 +221,11 @@ impl<'a> Player<'a> {
             if let Some(index) = self.inbox.iter().position(&wanted) {
                 return Ok(self.inbox.remove(index));
             }
-            match timeout(WAIT_MAX, self.receive()).await {
+            match timeout(self.wait_max, self.receive()).await {
                 Ok(Ok(Received::Line)) => {}
                 Ok(Ok(Received::End)) => return Err("the worker ended instead".to_owned()),
                 Ok(Err(reason)) => return Err(reason),
-                Err(_) => return Err(format!("nothing of the kind came within {WAIT_MAX:?}")),
+                Err(_) => return Err(format!("nothing of the kind came within {:?}", self.wait_max)),
             }
         }
     }
@@ -235,9 +251,9 @@ impl<'a> Player<'a> {
         while let Ok(Ok(Received::Line)) = timeout(Duration::ZERO, self.receive()).await {}
         self.transcript.record(Direction::Sent, bytes.strip_suffix(b"\n").unwrap_or(bytes));
         let process = self.process.as_mut().ok_or("the worker has ended")?;
-        match timeout(WAIT_MAX, process.stdin.write_all(bytes)).await {
+        match timeout(self.wait_max, process.stdin.write_all(bytes)).await {
             Ok(written) => written.map_err(|error| format!("cannot write to the worker: {error}")),
-            Err(_) => Err(format!("the worker did not read within {WAIT_MAX:?}")),
+            Err(_) => Err(format!("the worker did not read within {:?}", self.wait_max)),
         }
     }
 
@@ -267,7 +283,11 @@ impl<'a> Player<'a> {
     /// arrives after the decision to kill is left out.
     async fn end(&mut self, ending: Ending) -> Result<(), String> {
         match ending {
-            Ending::StdinClosed => self.wait_for_exit().await,
+            Ending::StdinClosed => {
+                let Process { child, stdin, lines } = self.process.take().ok_or("the worker has ended")?;
+                drop(stdin);
+                self.exited(child, lines).await
+            }
             Ending::Killed => {
                 let mut process = self.process.take().ok_or("the worker has ended")?;
                 process.child.kill().await.map_err(|error| format!("cannot kill the worker: {error}"))?;
@@ -278,17 +298,16 @@ impl<'a> Player<'a> {
         }
     }
 
-    async fn wait_for_exit(&mut self) -> Result<(), String> {
-        let process = self.process.take().ok_or("the worker has ended")?;
-        let Process { mut child, stdin, mut lines } = process;
-        drop(stdin);
-        let exited = timeout(WAIT_MAX, async {
+    /// Waits for the end of the worker and records what it still says.
+    async fn exited(&mut self, mut child: Child, mut lines: Lines) -> Result<(), String> {
+        let wait_max = self.wait_max;
+        let exited = timeout(wait_max, async {
             while let Ok(Some(line)) = lines.next_segment().await {
                 self.transcript.record(Direction::Received, &line);
             }
             child.wait().await
         });
-        let status = exited.await.map_err(|_| format!("the worker did not exit within {WAIT_MAX:?}"))?;
+        let status = exited.await.map_err(|_| format!("the worker did not exit within {wait_max:?}"))?;
         let status = status.map_err(|error| format!("no exit status: {error}"))?;
         self.transcript.record(Direction::Exit, status.to_string().as_bytes());
         self.inbox.clear();
@@ -322,20 +341,26 @@ fn holds(value: &Value, wanted: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use expect_test::{Expect, expect};
 
-    use super::{Launch, play};
+    use super::{Launch, WAIT_MAX, play_within};
     use crate::script::Script;
     use crate::workplace::Workplace;
 
     /// Plays against a program of the system: `cat` says whatever it hears.
     fn check(program: &str, script: &str, expected: &Expect) {
+        check_within(WAIT_MAX, program, script, expected);
+    }
+
+    fn check_within(wait_max: Duration, program: &str, script: &str, expected: &Expect) {
         let workplace = Workplace::new().unwrap();
         let path = workplace.home().join("case.script");
         std::fs::write(&path, script).unwrap();
         let launch =
             Launch { argv: vec![program.into()], environment: workplace.environment(), cwd: workplace.project() };
-        expected.assert_eq(&match play(&Script::load(&path).unwrap(), &launch, &workplace) {
+        expected.assert_eq(&match play_within(wait_max, &Script::load(&path).unwrap(), &launch, &workplace) {
             Ok(transcript) => transcript.to_text(),
             Err(error) => error.to_string(),
         });
@@ -385,6 +410,28 @@ wait again {"text":"Ada, $$5","count":2}
             &expect![[r#"
             case, line 1: wait hello
             the worker ended instead
+            -- the last lines:
+            -- stderr:
+        "#]],
+        );
+    }
+
+    #[test]
+    fn an_exit_is_the_workers_own() {
+        check(
+            "true",
+            "exit\n",
+            &expect![[r#"
+            {"dir":"exit","message":"exit status: 0"}
+        "#]],
+        );
+        check_within(
+            Duration::from_millis(50),
+            "cat",
+            "exit\n",
+            &expect![[r#"
+            case, line 1: exit
+            the worker did not exit within 50ms
             -- the last lines:
             -- stderr:
         "#]],

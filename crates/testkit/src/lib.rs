@@ -1,5 +1,6 @@
 //! Test code only: a stand-in for the model provider, the set-up of a real codex, a driver that plays exchange
-//! scripts against any worker process, and the transcripts that come of it, redacted and compared.
+//! scripts against any worker process, and the transcripts that come of it, redacted, compared and held against the
+//! schema.
 //!
 //! Nothing here shares code with the product: what both sides took from one place, no comparison could find wrong.
 
@@ -10,6 +11,7 @@ pub mod driver;
 mod ids;
 pub mod model;
 pub mod redact;
+pub mod schema;
 pub mod script;
 mod substitute;
 pub mod transcript;

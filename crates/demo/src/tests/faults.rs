@@ -209,6 +209,7 @@ fn answers_come_twice_or_to_nobody() {
     let mut theatre = Theatre::new(Dialect::V2, &home, "");
     theatre.play(V2_OPENING);
     theatre.log.clear();
+    theatre.wrong_on_purpose = Some("answers no call");
     let answers = lines_with(theatre.play(&play), &["\"result\":"]);
     expect![[r##"
         A {"id":3,"result":{"turn":{"id":"#2","items":[],"itemsView":"notLoaded","status":"inProgress"}}}
@@ -245,6 +246,7 @@ fn calls_are_refused_as_overload_left_unanswered_or_fatal() {
 fn initialize_that_says_too_much_is_rejected_and_may_be_retried() {
     let home = TempDir::new().unwrap();
     let mut theatre = Theatre::new(Dialect::V2, &home, "[handshake]\nreject_v2 = true\nreject_initialized = true");
+    theatre.wrong_on_purpose = Some("/id: null");
     let play = r#"
         A connects
         A< {"id":1,"method":"initialize","params":{"clientInfo":{"name":"test","version":"0"},"protocolVersion":"v2","capabilities":{}}}
