@@ -1,4 +1,4 @@
-//! Commits a fault in the middle of a turn.
+//! Commits faults: in the middle of a turn, before anyone is connected, or in the handshake.
 
 use serde_json::Value;
 
@@ -12,6 +12,7 @@ use crate::thread::Thread;
 use crate::turn::Turn;
 use crate::{v1, v2};
 
+/// Commits a fault of a turn, in the middle of its open message.
 pub(crate) fn commit(thread: &Thread, turn: &mut Turn, fault: Fault, stage: &mut Stage) {
     match fault {
         Fault::HalfLine { rest } => half_line(thread, turn, rest, stage),

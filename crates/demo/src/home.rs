@@ -178,10 +178,13 @@ impl ThreadFile {
         self.file.write_all(&line)
     }
 
-    /// Copies what another thread's file says after its head.
-    pub(crate) fn append_history(&mut self, source: &Path) -> io::Result<()> {
-        let text = fs::read_to_string(source)?;
-        let history: String = text.split_inclusive('\n').skip(2).collect();
-        self.file.write_all(history.as_bytes())
+    /// Copies the turns that another thread's file tells. What that thread is called and works with is its own.
+    pub(crate) fn append_turns(&mut self, source: &Path) -> io::Result<()> {
+        let kept = fs::read(source)?;
+        let text = String::from_utf8_lossy(&kept);
+        let tells_of_turns =
+            |line: &&str| serde_json::from_str::<Record>(line).is_ok_and(|record| record.tells_of_turns());
+        let turns = text.lines().filter(tells_of_turns).fold(String::new(), |all, line| all + line + "\n");
+        self.file.write_all(turns.as_bytes())
     }
 }

@@ -1,7 +1,8 @@
-//! Ids that never repeat: UUIDs of version 7 and numbers, both from one counter over a seed.
+//! Ids that never repeat in a run: UUIDs of version 7 and numbers, both from one counter over a seed.
 //!
-//! The clock gives only the seed, once, so that two workers or two runs on one home never share an id. A script that
-//! names its seed gets the same ids every time.
+//! Clock and process id give only the seed, once. It scatters the ids of two workers, or of two runs on one home, so far
+//! that they share one only by a chance of less than one in a billion. A script that names its seed gets the same ids
+//! every time.
 
 use crate::clock::Now;
 
@@ -13,16 +14,19 @@ const SEEDED_BASE_MS: u64 = 1_000_000_000_000;
 pub(crate) struct Ids {
     base_ms: u64,
     seed: u64,
+    numbers_from: u64,
     count: u64,
 }
 
 impl Ids {
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self { base_ms: SEEDED_BASE_MS, seed, count: 0 }
+        Self { base_ms: SEEDED_BASE_MS, seed, numbers_from: 0, count: 0 }
     }
 
     pub(crate) fn fresh(now: Now) -> Self {
-        Self { base_ms: now.unix_ms, seed: mixed(now.unix_ms ^ (u64::from(std::process::id()) << 48)), count: 0 }
+        // A time has 42 bits until the year 2109, a process id 22.
+        let seed = mixed(now.unix_ms ^ (u64::from(std::process::id()) << 42));
+        Self { base_ms: now.unix_ms, seed, numbers_from: mixed(seed) >> 1, count: 0 }
     }
 
     /// A UUID of version 7; later ones sort after earlier ones.
@@ -43,7 +47,7 @@ impl Ids {
     /// A number that item ids are made of; in a seeded run they count from 1.
     pub(crate) fn number(&mut self) -> u64 {
         self.count += 1;
-        self.base_ms - SEEDED_BASE_MS + self.count
+        self.numbers_from + self.count
     }
 }
 
@@ -57,7 +61,11 @@ fn mixed(value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Instant;
+
     use super::Ids;
+    use crate::clock::Now;
 
     #[test]
     fn uuids_are_of_version_7_and_sort_by_age() {
@@ -68,6 +76,16 @@ mod tests {
             made.iter()
                 .all(|id| id.len() == 36 && id.as_bytes()[14] == b'7' && matches!(id.as_bytes()[19], b'8'..=b'b'))
         );
+    }
+
+    #[test]
+    fn runs_that_begin_a_millisecond_apart_share_no_id() {
+        let ids = |unix_ms| {
+            let mut ids = Ids::fresh(Now { instant: Instant::now(), unix_ms });
+            (0..5000).flat_map(|_| [ids.uuid(), ids.number().to_string()]).collect::<BTreeSet<_>>()
+        };
+        let (first, second) = (ids(1_800_000_000_000), ids(1_800_000_000_001));
+        assert_eq!((first.len(), first.intersection(&second).count()), (10_000, 0));
     }
 
     #[test]

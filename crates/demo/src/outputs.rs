@@ -1,9 +1,11 @@
-//! What the worker wants done, in order. The shell drains it; nothing here grows beyond what one input causes.
+//! What the worker wants done, in order. The shell drains it after every input, so that it holds what one input causes;
+//! only while half a line waits for its rest do answers pile up behind it, and that wait has a limit.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::perform::PAUSE_MAX;
+/// The rest of a line comes after this at the latest, whatever is asked.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// One client's link to the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,5 +122,23 @@ impl Outputs {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.paused_until.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{ConnectionId, Output, Outputs, PAUSE_MAX};
+
+    #[test]
+    fn no_pause_is_longer_than_its_limit() {
+        let (mut outputs, start) = (Outputs::default(), Instant::now());
+        outputs.pause(Duration::MAX);
+        outputs.send(ConnectionId(0), b"rest\n".to_vec());
+        assert_eq!(outputs.pop(start), None);
+        assert_eq!(outputs.paused_until(), Some(start + PAUSE_MAX));
+        let rest = Output::Bytes { connection: ConnectionId(0), bytes: b"rest\n".to_vec() };
+        assert_eq!(outputs.pop(start + PAUSE_MAX), Some(rest));
     }
 }

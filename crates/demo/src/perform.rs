@@ -23,7 +23,7 @@ pub(crate) enum Flow {
 }
 
 /// No pause is longer than this, whatever is asked.
-pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+const PAUSE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Flow {
     fn after(pause: Duration, stage: &Stage) -> Self {

@@ -35,6 +35,20 @@ pub(crate) enum Record {
     },
 }
 
+impl Record {
+    /// Whether it belongs to what was said, which a fork shares, rather than to the thread itself.
+    pub(crate) fn tells_of_turns(&self) -> bool {
+        match self {
+            Self::Thread(_) | Self::Settings(_) | Self::Named(_) | Self::Unread(_) => false,
+            Self::Injected(_)
+            | Self::TurnStarted { .. }
+            | Self::Item { .. }
+            | Self::Usage { .. }
+            | Self::TurnEnded { .. } => true,
+        }
+    }
+}
+
 /// What never changes about a thread.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

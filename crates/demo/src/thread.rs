@@ -131,10 +131,11 @@ impl Thread {
         }
     }
 
-    /// Says whether it was subscribed.
+    /// Takes a connection's listeners with it. Says whether it was subscribed.
     pub(crate) fn unsubscribe(&mut self, connection: ConnectionId) -> bool {
         let before = self.subscribers.len();
         self.subscribers.retain(|subscriber| *subscriber != connection);
+        self.listeners.retain(|(_, listener)| *listener != connection);
         self.subscribers.len() < before
     }
 

@@ -135,13 +135,16 @@ struct SubscriptionParams {
 /// A connection hears a conversation as long as one of its listeners is left.
 fn remove_listener(worker: &mut Worker, call: &Call, params: &SubscriptionParams) -> Result<(), Refusal> {
     let id = &params.subscription_id;
-    let is_wanted = |thread: &&mut Thread| thread.listeners.iter().any(|(subscription, _)| subscription == id);
-    let Some(thread) = worker.threads.values_mut().find(is_wanted) else {
+    let removed = worker.threads.values_mut().find_map(|thread| {
+        let at = thread.listeners.iter().position(|(subscription, _)| subscription == id)?;
+        let (_, owner) = thread.listeners.remove(at);
+        Some((thread, owner))
+    });
+    let Some((thread, owner)) = removed else {
         return Err(Refusal::invalid(format!("subscription not found: {id}")));
     };
-    thread.listeners.retain(|(subscription, _)| subscription != id);
-    if !thread.listeners.iter().any(|(_, connection)| *connection == call.connection) {
-        thread.unsubscribe(call.connection);
+    if !thread.listeners.iter().any(|(_, connection)| *connection == owner) {
+        thread.unsubscribe(owner);
     }
     worker.stage.answer(call, &json!({}));
     Ok(())
@@ -237,7 +240,9 @@ impl From<InputItem> for UserInput {
 /// Answered when the turn is aborted; with no turn running, never, as the workers of old do.
 fn interrupt(worker: &mut Worker, call: &Call, params: &ConversationParams) -> Result<(), Refusal> {
     let (stage, thread) = conversation(worker, &params.conversation_id)?;
-    turn::interrupt(thread, call.clone(), stage);
+    if thread.turn.is_some() {
+        turn::interrupt(thread, call.clone(), stage);
+    }
     Ok(())
 }
 

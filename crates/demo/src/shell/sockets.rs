@@ -16,8 +16,8 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
@@ -50,10 +50,19 @@ pub(crate) fn run(worker: Worker, capture: Capture, listen: &Listen) -> io::Resu
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = Listener::bind(listen).await?;
+        // Before the address is told: whoever knows it may end the worker.
+        let terminate = signal(SignalKind::terminate())?;
         process::say(&format!("listening on {}", listener.address()?));
         let (arrivals, inbox) = mpsc::channel(INBOX_MESSAGES);
-        let shell =
-            Shell { worker, capture, inbox, outboxes: BTreeMap::new(), deafness: Deafness::default(), terminations: 0 };
+        let shell = Shell {
+            worker,
+            capture,
+            inbox,
+            outboxes: BTreeMap::new(),
+            deafness: Deafness::default(),
+            terminate,
+            terminations: 0,
+        };
         tokio::select! {
             code = shell.run() => Ok(code),
             error = accept_all(&listener, arrivals) => Err(error),
@@ -76,14 +85,12 @@ struct Shell {
     inbox: mpsc::Receiver<Arrival>,
     outboxes: BTreeMap<ConnectionId, Outbox>,
     deafness: Deafness,
+    terminate: Signal,
     terminations: u32,
 }
 
 impl Shell {
     async fn run(mut self) -> ExitCode {
-        let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-            return ExitCode::FAILURE;
-        };
         loop {
             if let Some(code) = self.drain() {
                 return code;
@@ -96,7 +103,7 @@ impl Shell {
             let due = self.worker.poll_timeout();
             tokio::select! {
                 biased;
-                _ = terminate.recv() => self.terminations += u32::from(!self.deafness.is_on()),
+                _ = self.terminate.recv() => self.terminations += u32::from(!self.deafness.is_on()),
                 Some(arrival) = self.inbox.recv() => self.take(arrival),
                 () = sleep_until(due) => self.worker.handle_timeout(Now::read()),
             }
@@ -109,6 +116,8 @@ impl Shell {
                 self.outboxes.insert(connection, outbox);
                 self.worker.handle_opened(connection);
             }
+            // What was read of a connection before it learned that it is closed.
+            Arrival::Line(connection, _) if !self.outboxes.contains_key(&connection) => {}
             Arrival::Line(connection, line) => {
                 self.capture.line(line.as_bytes());
                 self.worker.handle_line(connection, line.as_bytes(), Now::read());
@@ -118,6 +127,7 @@ impl Shell {
         }
     }
 
+    /// Forgets a connection, which closes it if it is still open.
     fn close(&mut self, connection: ConnectionId) {
         self.outboxes.remove(&connection);
         self.worker.handle_closed(connection);
@@ -154,10 +164,12 @@ impl Shell {
     }
 }
 
-/// The way to one connection.
+/// The way to one connection, which ends with it.
 struct Outbox {
     sender: mpsc::Sender<Output>,
     waiting: Arc<Waiting>,
+    /// Never sent on: that it is dropped closes the connection, whatever its writer is stuck in.
+    _open: oneshot::Sender<()>,
 }
 
 /// What an outbox holds, known to both its ends.
@@ -288,9 +300,13 @@ where
     let Ok(Ok(Some(socket))) = tokio::time::timeout(HANDSHAKE_TIMEOUT, http::accept(stream)).await else { return };
     let (sender, outputs) = mpsc::channel(OUTBOX_OUTPUTS);
     let waiting = Arc::new(Waiting::default());
-    let outbox = Outbox { sender, waiting: Arc::clone(&waiting) };
+    let (open, closed) = oneshot::channel();
+    let outbox = Outbox { sender, waiting: Arc::clone(&waiting), _open: open };
     if arrivals.send(Arrival::Opened(connection, outbox)).await.is_ok() {
-        converse(socket, connection, &arrivals, outputs, &waiting).await;
+        tokio::select! {
+            () = converse(socket, connection, &arrivals, outputs, &waiting) => {}
+            _ = closed => {}
+        }
         let _ = arrivals.send(Arrival::Closed(connection)).await;
     }
 }

@@ -172,7 +172,74 @@ impl<W: Write> Gathered<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::Gathered;
+    use std::io::{self, Write};
+    use std::time::Duration;
+
+    use expect_test::expect;
+    use serde_json::{Value, json};
+
+    use super::{CLIENT, Deafness, Gathered, drain};
+    use crate::clock::Now;
+    use crate::home::Home;
+    use crate::options::Dialect;
+    use crate::script::Script;
+    use crate::worker::Worker;
+
+    /// Every write on its own.
+    #[derive(Default)]
+    struct Writes(Vec<Vec<u8>>);
+
+    impl Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The methods of the messages in one write; an answer has none.
+    fn methods(write: &[u8]) -> String {
+        let messages = serde_json::Deserializer::from_slice(write).into_iter::<Value>();
+        let methods = messages.map(|message| message.unwrap()["method"].as_str().unwrap_or("answer").to_owned());
+        methods.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn paced_delta_is_a_write_of_its_own() {
+        let mut now = Now::read();
+        let mut worker = Worker::new(Dialect::V2, Home::open(None).unwrap(), Script::default(), now);
+        let mut stdout = Gathered { sink: Writes::default(), buffer: Vec::new() };
+        let mut written = |worker: &mut Worker| {
+            drain(worker, &mut stdout, &Deafness::default()).unwrap();
+            std::mem::take(&mut stdout.sink.0)
+        };
+        worker.handle_opened(CLIENT);
+        let initialize =
+            json!({"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "test", "version": "0"}}});
+        worker.handle_line(CLIENT, initialize.to_string().as_bytes(), now);
+        worker.handle_line(CLIENT, br#"{"id":2,"method":"thread/start","params":{}}"#, now);
+        written(&mut worker);
+        let thread = worker.threads.keys().next().unwrap();
+        let params = json!({"threadId": thread, "input": [{"type": "text", "text": "[[slow 3 50]]"}]});
+        let turn = json!({"id": 3, "method": "turn/start", "params": params});
+        worker.handle_line(CLIENT, turn.to_string().as_bytes(), now);
+        let mut writes = written(&mut worker);
+        while worker.is_busy() {
+            now = Now { instant: now.instant + Duration::from_millis(50), unix_ms: now.unix_ms + 50 };
+            worker.handle_timeout(now);
+            writes.extend(written(&mut worker));
+        }
+        expect![[r#"
+            answer, thread/status/changed, turn/started, item/started, item/completed, item/started, item/agentMessage/delta
+            item/agentMessage/delta
+            item/agentMessage/delta
+            item/completed, thread/tokenUsage/updated, account/rateLimits/updated, thread/status/changed, turn/completed
+        "#]]
+        .assert_eq(&writes.iter().fold(String::new(), |all, write| all + &methods(write) + "\n"));
+    }
 
     #[test]
     fn what_is_gathered_keeps_its_order() {

@@ -132,3 +132,31 @@ fn home_with_traps_is_walked_to_the_end() {
     let log = theatre.play(r#"A< {"id":4,"method":"thread/list","params":{}}"#);
     assert_eq!(log.matches(r#""preview":"[[text]]""#).count(), 1, "{log}");
 }
+
+#[test]
+fn fork_is_itself_after_a_restart() {
+    let home = TempDir::new().unwrap();
+    let (mut theatre, file) = left_behind(&home);
+    let mut kept = fs::read(&file).unwrap();
+    kept.extend_from_slice(b"{\"item\":\xff\n");
+    fs::write(&file, kept).unwrap();
+    theatre.play(
+        r#"
+        A< {"id":4,"method":"thread/resume","params":{"threadId":"$2.thread.id","excludeTurns":true}}
+        A< {"id":5,"method":"thread/name/set","params":{"threadId":"$2.thread.id","name":"the source"}}
+        A< {"id":6,"method":"turn/start","params":{"threadId":"$2.thread.id","model":"later","input":[{"type":"text","text":"[[say more]]"}]}}
+        A< {"id":7,"method":"thread/fork","params":{"threadId":"$2.thread.id","model":"other","excludeTurns":true}}"#,
+    );
+    theatre.play(&format!("worker restarts{INITIALIZE}"));
+    theatre.play(r#"A< {"id":8,"method":"thread/resume","params":{"threadId":"$7.thread.id"}}"#);
+    let resumed = &theatre.results["8"];
+    let thread = &resumed["thread"];
+    let turns = thread["turns"].as_array().map_or(0, Vec::len);
+    expect![[r#"fork of the source, model "other" and "other", name null, 2 turns"#]].assert_eq(&format!(
+        "fork of {}, model {} and {}, name {}, {turns} turns",
+        if thread["forkedFromId"] == theatre.results["2"]["thread"]["id"] { "the source" } else { "another" },
+        resumed["model"],
+        thread["model"],
+        thread["name"],
+    ));
+}

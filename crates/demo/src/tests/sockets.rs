@@ -184,3 +184,23 @@ fn client_that_does_not_read_stops_nobody_else() {
         client.end_worker(&thread).await;
     });
 }
+
+#[test]
+fn client_too_far_behind_is_disconnected() {
+    serve(async |path| {
+        let mut deaf = Client::new(path).await;
+        // Every answer repeats its id: twice what may wait for one client.
+        let echoed = json!({"id": "x".repeat(64 * 1024), "method": "none"}).to_string();
+        let mut refused = None;
+        for _ in 0..1024 {
+            refused = deaf.0.send(Message::text(echoed.clone())).await.err();
+            if refused.is_some() {
+                break;
+            }
+        }
+        assert!(refused.is_some(), "the worker still reads what it is sent");
+        let mut client = Client::new(path).await;
+        let thread = client.call("thread/start", json!({"cwd": "/"})).await["thread"]["id"].clone();
+        client.end_worker(&thread).await;
+    });
+}

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
 
-use super::Theatre;
+use super::{Theatre, lines_with};
 use crate::options::Dialect;
 
 const OPENING: &str = r#"
@@ -156,6 +156,64 @@ fn interrupt_is_answered_after_the_turn_is_aborted() {
         A {"id":5,"result":{"abortReason":"interrupted"}}
     "##]],
     );
+}
+
+#[test]
+fn interrupt_of_nothing_is_never_answered() {
+    let home = TempDir::new().unwrap();
+    let mut theatre = Theatre::new(Dialect::V1, &home, "");
+    theatre.play(OPENING);
+    theatre.log.clear();
+    let interrupt = r#"A< {"id":4,"method":"interruptConversation","params":{"conversationId":"$2.conversationId"}}"#;
+    let log = theatre.play(&format!(
+        "{interrupt}
+        {}
+        {}
+        {}",
+        message(5, "[[text]]"),
+        message(6, "[[hang]]"),
+        interrupt.replace(r#""id":4"#, r#""id":7"#),
+    ));
+    expect![[r#"
+        A {"id":5,"result":{}}
+        A {"method":"codex/event/task_complete","params":{"id":"0","msg":{"last_agent_message":"Hello from mock.","type":"task_complete"}}}
+        A {"id":6,"result":{}}
+        A {"method":"codex/event/turn_aborted","params":{"id":"1","msg":{"reason":"interrupted","type":"turn_aborted"}}}
+        A {"id":7,"result":{"abortReason":"interrupted"}}
+    "#]]
+    .assert_eq(&lines_with(log, &["A {\"id\"", "task_complete", "turn_aborted"]));
+}
+
+/// A second client that listens to the conversation of the first.
+const SECOND_LISTENER: &str = r#"
+    B connects
+    B< {"id":10,"method":"initialize","params":{"clientInfo":{"name":"second","version":"0"}}}
+    B< {"id":11,"method":"addConversationListener","params":{"conversationId":"$2.conversationId"}}
+"#;
+
+const REMOVE_SECOND: &str =
+    r#"A< {"id":12,"method":"removeConversationListener","params":{"subscriptionId":"$11.subscriptionId"}}"#;
+
+#[test]
+fn removed_listener_of_another_connection_hears_no_more() {
+    let home = TempDir::new().unwrap();
+    let mut theatre = Theatre::new(Dialect::V1, &home, "");
+    theatre.play(&format!("{OPENING}{SECOND_LISTENER}{REMOVE_SECOND}"));
+    theatre.log.clear();
+    let log = theatre.play(&message(13, "[[text]]"));
+    assert!(log.contains("A {\"method\":\"codex/event/task_complete\"") && !log.contains("B {"), "{log}");
+}
+
+#[test]
+fn listeners_go_with_their_connection() {
+    let home = TempDir::new().unwrap();
+    let mut theatre = Theatre::new(Dialect::V1, &home, "");
+    theatre.play(&format!("{OPENING}{SECOND_LISTENER}B leaves"));
+    theatre.log.clear();
+    expect![[r#"
+        A {"error":{"code":-32600,"message":"subscription not found: #3"},"id":12}
+    "#]]
+    .assert_eq(theatre.play(REMOVE_SECOND));
 }
 
 #[test]

@@ -268,7 +268,7 @@ pub(super) fn fork(worker: &mut Worker, call: &Call, params: ThreadForkParams) -
 
 fn copy_history(thread: &mut Thread, from: &Path, stage: &mut Stage) {
     let copied = thread.create_file(stage).and_then(|mut file| {
-        file.append_history(from).map_err(|error| error.to_string())?;
+        file.append_turns(from).map_err(|error| error.to_string())?;
         Ok(file)
     });
     match copied {

@@ -3,6 +3,7 @@
 
 mod comparison;
 mod plays;
+mod process;
 #[cfg(feature = "real-codex")]
 mod real;
 mod schema;
