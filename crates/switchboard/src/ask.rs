@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use codex::event::{TurnEvent, TurnStatus};
 use codex::handshake::Initialize;
@@ -42,10 +42,10 @@ pub(crate) struct Ask {
     /// The worker: "demo" (built in), "codex" (found on PATH), or the path of a codex binary
     #[arg(long, default_value = "demo")]
     worker: Worker,
-    /// Go on with this thread
+    /// Go on with this thread; its id is in the `turn_started` event that --json prints
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Where the agent works; it may read there, and asks before it does more
+    /// Where the agent works; it may read there, and whatever more it asks for is declined
     #[arg(long, value_name = "DIR", default_value = ".")]
     cd: PathBuf,
     /// The model, if not the worker's own choice
@@ -143,7 +143,7 @@ async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: 
             Ok(TurnStatus::Interrupted)
         }
         Err(error) => match error.downcast_ref() {
-            Some(CallError::Unanswered { .. } | CallError::Refused(_)) => Err(error.context(exit)),
+            Some(CallError::Unanswered { .. } | CallError::Refused(_)) => Err(anyhow!("{error}. {exit}")),
             Some(CallError::Failed { method, .. }) if **method == *"thread/start" => {
                 Err(error.context("no thread could be started: is this a codex that speaks the v2 dialect?"))
             }

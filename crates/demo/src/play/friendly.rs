@@ -19,8 +19,8 @@ pub(super) fn answer(asked: &str) -> String {
         "Hello from Switchboard's built-in demo worker. There is no model here: I understand nothing, \
          but I speak the same protocol as the real one. {echo} this answer streams to you word by word, \
          as a model's would.\n\n\
-         For real answers, install Codex (`npm install -g @openai/codex`), run `codex login`, and start \
-         Switchboard again."
+         For real answers, install Codex (`npm install -g @openai/codex`), run `codex login`, and ask again \
+         with `--worker codex`."
     )
 }
 

@@ -28,7 +28,7 @@ use super::process::{self, Deafness};
 use super::{CHUNK_BYTES, Capture, http};
 use crate::clock::Now;
 use crate::options::Listen;
-use crate::outputs::{ConnectionId, Output};
+use crate::outputs::{ConnectionId, Ending, Output};
 use crate::worker::Worker;
 
 /// Messages that are read ahead, of all connections.
@@ -42,6 +42,9 @@ const OUTBOX_BYTES_HIGH: usize = 1024 * 1024;
 const CONNECTIONS_MAX: usize = 256;
 /// A client has so long to ask for its WebSocket.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the last messages may take to be written when the worker ends, and how often that is looked at.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+const FLUSH_LOOK: Duration = Duration::from_millis(1);
 /// How long to wait when the system can open nothing more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -92,12 +95,14 @@ struct Shell {
 impl Shell {
     async fn run(mut self) -> ExitCode {
         loop {
-            if let Some(code) = self.drain() {
-                return code;
+            if let Some(ending) = self.drain() {
+                self.flush().await;
+                return process::end(ending);
             }
             // As the real worker: the first SIGTERM waits for running turns, the second for nothing.
             if self.terminations > 1 || self.terminations == 1 && !self.worker.is_busy() {
                 self.worker.handle_shutdown(Now::read());
+                self.flush().await;
                 return ExitCode::SUCCESS;
             }
             let due = self.worker.poll_timeout();
@@ -133,14 +138,25 @@ impl Shell {
         self.worker.handle_closed(connection);
     }
 
-    /// Does all the worker wants done; an exit code if that was to end.
-    fn drain(&mut self) -> Option<ExitCode> {
+    /// Lets the clients hear what was said before the end.
+    async fn flush(&self) {
+        let is_written = |outbox: &Outbox| outbox.waiting.bytes.load(Ordering::Relaxed) == 0;
+        let written = async {
+            while !self.outboxes.values().all(is_written) {
+                tokio::time::sleep(FLUSH_LOOK).await;
+            }
+        };
+        let _ = tokio::time::timeout(FLUSH_TIMEOUT, written).await;
+    }
+
+    /// Does all the worker wants done; how to end if that was it.
+    fn drain(&mut self) -> Option<Ending> {
         while let Some(output) = self.worker.poll_output(Instant::now()) {
             match output {
                 Output::Bytes { connection, .. } | Output::LongLine { connection, .. } => {
                     self.send(connection, output);
                 }
-                Output::End(ending) => return Some(process::end(ending)),
+                Output::End(ending) => return Some(ending),
                 other => process::act(&other, &self.deafness),
             }
         }

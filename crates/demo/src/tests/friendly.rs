@@ -28,7 +28,7 @@ fn prompt_without_a_marker_is_answered_word_by_word_in_less_than_two_seconds() {
     expect![[r#"
         Hello from Switchboard's built-in demo worker. There is no model here: I understand nothing, but I speak the same protocol as the real one. You asked: “What is this?” And this answer streams to you word by word, as a model's would.
 
-        For real answers, install Codex (`npm install -g @openai/codex`), run `codex login`, and start Switchboard again."#]].assert_eq(&text);
+        For real answers, install Codex (`npm install -g @openai/codex`), run `codex login`, and ask again with `--worker codex`."#]].assert_eq(&text);
 }
 
 #[test]

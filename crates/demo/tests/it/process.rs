@@ -200,6 +200,25 @@ fn listening_worker_plays_a_turn_over_tcp_and_ends_at_sigterm() {
 }
 
 #[test]
+fn what_was_said_before_the_end_is_heard_over_a_socket() {
+    let worker = Running::start(&["--listen", "ws://127.0.0.1:0"]);
+    let mut client = Client::open(Link::connect(&worker.address()));
+    client.turn("[[crash 3 exit 7]]");
+    for _ in 0..3 {
+        client.until_method("item/agentMessage/delta");
+    }
+    assert_eq!(worker.end().0.code(), Some(7));
+
+    let worker = Running::start(&["--listen", "ws://127.0.0.1:0"]);
+    let mut client = Client::open(Link::connect(&worker.address()));
+    client.turn("[[slow 4 50]]");
+    client.until_method("item/agentMessage/delta");
+    worker.signal(Signal::TERM);
+    client.until_method("turn/completed");
+    assert_eq!(worker.end().0.code(), Some(0));
+}
+
+#[test]
 fn health_is_told_and_browsers_are_refused() {
     let worker = Running::start(&["--listen", "ws://127.0.0.1:0"]);
     let address = worker.address();
