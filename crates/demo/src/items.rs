@@ -22,6 +22,7 @@ impl Item {
         match &self.body {
             Body::UserMessage { id, .. }
             | Body::AgentMessage { id, .. }
+            | Body::Plan { id, .. }
             | Body::Reasoning { id, .. }
             | Body::CommandExecution(Command { id, .. })
             | Body::FileChange { id, .. }
@@ -37,6 +38,7 @@ impl Item {
 pub(crate) enum Body {
     UserMessage { id: String, client_id: Option<String>, content: Vec<UserInput> },
     AgentMessage { id: String, text: String, phase: (), memory_citation: (), delivery: (), questions: () },
+    Plan { id: String, text: String },
     Reasoning { id: String, summary: Vec<String>, content: Vec<String> },
     CommandExecution(Command),
     FileChange { id: String, changes: Vec<FileChange>, status: ItemStatus },

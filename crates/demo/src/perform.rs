@@ -43,14 +43,8 @@ pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mu
         Act::SummaryPart { .. } | Act::SummaryText { .. } | Act::ReasoningText(_) => {
             reason(thread, turn, act, stage);
         }
-        Act::Close => {
-            if let Some(item) = turn.open.take() {
-                let item = complete(thread, &turn.id, item, stage);
-                if matches!(item.body, Body::AgentMessage { .. }) {
-                    turn.last_message = Some(item);
-                }
-            }
-        }
+        Act::Propose(lines) => propose(thread, turn, lines, stage),
+        Act::Close => close(thread, turn, stage),
         Act::Usage(tokens) => turn::count(thread, turn, tokens, stage),
         Act::RateLimits => thread.say(Event::RateLimits, stage),
         Act::Plan(steps) => thread.say_in(&turn.id, Happening::Plan(&steps), stage),
@@ -75,6 +69,19 @@ pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mu
         }
     }
     Flow::On
+}
+
+/// Completes the open item, and before it the plan that it proposes.
+fn close(thread: &mut Thread, turn: &mut Turn, stage: &mut Stage) {
+    if let Some(plan) = turn.proposal.take() {
+        complete(thread, &turn.id, plan, stage);
+    }
+    if let Some(item) = turn.open.take() {
+        let item = complete(thread, &turn.id, item, stage);
+        if matches!(item.body, Body::AgentMessage { .. }) {
+            turn.last_message = Some(item);
+        }
+    }
 }
 
 /// Completes an item, keeps it and says so.
@@ -110,6 +117,18 @@ pub(crate) fn say_delta(thread: &Thread, turn: &mut Turn, delta: &str, stage: &m
     text.push_str(delta);
     let (of, text) = (Stream::Message, delta);
     thread.say_in(&turn.id, Happening::Delta { item: id, of, text }, stage);
+}
+
+/// A plan, a line a delta. A turn has one at most: so says its id.
+fn propose(thread: &Thread, turn: &mut Turn, lines: &[&str], stage: &mut Stage) {
+    let id = format!("{}-plan", turn.id);
+    let plan = |text| Item::started(Body::Plan { id: id.clone(), text }, stage.now.unix_ms);
+    let (begun, whole) = (plan(String::new()), plan(lines.concat()));
+    thread.say_in(&turn.id, Happening::ItemStarted(&begun), stage);
+    for text in lines {
+        thread.say_in(&turn.id, Happening::Delta { item: &id, of: Stream::Plan, text }, stage);
+    }
+    turn.proposal = Some(whole);
 }
 
 /// A piece of the open reasoning.

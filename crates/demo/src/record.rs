@@ -78,6 +78,26 @@ pub(crate) struct Settings {
     pub(crate) sandbox: Value,
     pub(crate) effort: Option<String>,
     pub(crate) summary: Option<String>,
+    #[serde(default)]
+    pub(crate) collaboration: Collaboration,
+}
+
+/// How worker and caller go about it together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Collaboration {
+    pub(crate) mode: Mode,
+    pub(crate) developer_instructions: Option<String>,
+}
+
+/// In which mode they do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Mode {
+    #[default]
+    Default,
+    /// A plan that the model proposes is an item.
+    Plan,
 }
 
 /// What nobody has read yet.

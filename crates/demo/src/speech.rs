@@ -52,6 +52,7 @@ pub(crate) enum Happening<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
     Message,
+    Plan,
     Summary { index: usize },
     Reasoning,
     CommandOutput,

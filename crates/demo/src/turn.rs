@@ -30,6 +30,8 @@ pub(crate) struct Turn {
     /// When the next act is due; absent while the turn waits for a client, or forever.
     pub(crate) due: Option<Instant>,
     pub(crate) open: Option<Item>,
+    /// The plan that the open message proposes: it is complete when the message is.
+    pub(crate) proposal: Option<Item>,
     pub(crate) parked: Vec<Parked>,
     /// What was said meanwhile, to be taken up after the current response.
     steers: VecDeque<Input>,
@@ -100,6 +102,7 @@ pub(crate) fn begin(thread: &mut Thread, id: &str, input: Input, output_schema: 
         acts: VecDeque::new(),
         due: None,
         open: None,
+        proposal: None,
         parked: Vec::new(),
         steers: VecDeque::new(),
         last_message: None,
@@ -131,6 +134,7 @@ pub(crate) fn steer(thread: &mut Thread, input: Input, stage: &mut Stage) {
     } else if is_first {
         turn.acts.clear();
         turn.open = None;
+        turn.proposal = None;
         turn.due = Some(stage.now.instant + STEER_LATENCY);
         thread.say(Event::RateLimits, stage);
     }
@@ -239,7 +243,12 @@ fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage
         perform::complete(thread, &turn.id, item, stage);
     }
     let steps = stage.script.steps_for(&thread.last_said);
-    let mut scene = Scene { ids: &mut stage.ids, asked: &thread.last_said, output_schema: turn.output_schema.as_ref() };
+    let mut scene = Scene {
+        ids: &mut stage.ids,
+        asked: &thread.last_said,
+        mode: thread.settings.collaboration.mode,
+        output_schema: turn.output_schema.as_ref(),
+    };
     turn.acts = compose(&steps, &mut scene);
 }
 

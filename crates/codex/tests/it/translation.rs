@@ -214,6 +214,7 @@ fn every_recorded_method_becomes_the_event_it_should() {
         item/commandExecution/requestApproval    approval_wanted
         item/completed                           item_completed
         item/fileChange/requestApproval          approval_wanted
+        item/plan/delta                          raw
         item/reasoning/summaryPartAdded          reasoning_part
         item/reasoning/summaryTextDelta          reasoning_summary
         item/reasoning/textDelta                 reasoning
@@ -224,6 +225,7 @@ fn every_recorded_method_becomes_the_event_it_should() {
         thread/archived                          –
         thread/goal/cleared                      –
         thread/readState/changed                 –
+        thread/settings/updated                  –
         thread/started                           –
         thread/status/changed                    –
         thread/tokenUsage/updated                token_usage

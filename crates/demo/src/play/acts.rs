@@ -26,6 +26,8 @@ pub(crate) enum Act {
         text: String,
     },
     ReasoningText(String),
+    /// The open message proposes a plan, in these lines.
+    Propose(&'static [&'static str]),
     /// The open item is complete.
     Close,
     /// A response of the model ends and is counted.

@@ -13,6 +13,7 @@ use super::structured;
 use crate::ids::Ids;
 use crate::items::Body;
 use crate::outputs::Ending;
+use crate::record::Mode;
 use crate::shapes::{CONTEXT_WINDOW_TOKENS, Tokens};
 
 /// What the steps are played for.
@@ -20,6 +21,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) ids: &'a mut Ids,
     /// What was asked.
     pub(crate) asked: &'a str,
+    pub(crate) mode: Mode,
     /// The form that the answer must have.
     pub(crate) output_schema: Option<&'a Value>,
 }
@@ -69,6 +71,7 @@ impl Scene<'_> {
                 ]));
                 acts.push(Act::Usage(TOOL));
             }
+            Step::Propose => self.propose(acts),
             Step::Tool { name, arguments } => {
                 let call = ToolUse { id: self.call_id(), name: name.clone(), arguments: arguments.clone() };
                 acts.push(Act::Tools(vec![call]));
@@ -114,6 +117,22 @@ impl Scene<'_> {
                 let source = words(answer.split_inclusive([' ', '\n']));
                 let pause = friendly::pause(answer.split_inclusive([' ', '\n']).count());
                 self.paced(source, pause, friendly::tokens(self.asked, &answer), acts);
+            }
+        }
+    }
+
+    /// The real worker takes the plan out of the message in plan mode only.
+    fn propose(&mut self, acts: &mut Vec<Act>) {
+        const PLAN: &[&str] = &["- Read the code\n", "- Change it\n", "- Run the tests\n"];
+        let stream = |text| Act::Stream { source: words([text]), pause: Duration::ZERO };
+        match self.mode {
+            Mode::Plan => {
+                self.open_message(acts);
+                acts.extend([stream("Before.\n"), Act::Propose(PLAN), stream("After."), Act::Close, Act::Usage(TEXT)]);
+            }
+            Mode::Default => {
+                let text = [&["Before.\n", "<proposed_plan>\n"], PLAN, &["</proposed_plan>\n", "After."]].concat();
+                self.message(words(text), TEXT, acts);
             }
         }
     }

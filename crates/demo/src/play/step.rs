@@ -23,6 +23,8 @@ pub(crate) enum Step {
     Patch { path: String, text: String },
     /// `plan`: a plan of three steps.
     Plan,
+    /// `propose`: a message that proposes a plan, which is an item of its own in plan mode.
+    Propose,
     /// `tool NAME JSON`: a call of a client's tool; NAME may be `namespace.name`.
     Tool { name: String, arguments: String },
     /// `tools NAME N`: N calls in one response.
@@ -91,9 +93,9 @@ pub(crate) enum StepError {
 }
 
 const NAMES: &[&str] = &[
-    "text", "say", "deltas", "flood", "slow", "reason", "shell", "shellesc", "patch", "plan", "tool", "tools", "json",
-    "http", "httponce", "ctx", "quota", "drop", "hang", "friendly", "partial", "garbage", "utf8", "line", "deep",
-    "crash", "stderr", "orphan", "sigterm", "answers", "overload",
+    "text", "say", "deltas", "flood", "slow", "reason", "shell", "shellesc", "patch", "plan", "propose", "tool",
+    "tools", "json", "http", "httponce", "ctx", "quota", "drop", "hang", "friendly", "partial", "garbage", "utf8",
+    "line", "deep", "crash", "stderr", "orphan", "sigterm", "answers", "overload",
 ];
 
 impl Step {
@@ -115,6 +117,7 @@ impl Step {
                 Self::Patch { path, text }
             }
             "plan" => Self::Plan,
+            "propose" => Self::Propose,
             "tool" => {
                 let (name, arguments) = reader.split("{}");
                 Self::Tool { name, arguments }

@@ -69,6 +69,8 @@ pub(crate) fn say_in(thread: &Thread, turn: &str, what: Happening<'_>, stage: &m
 fn delta(thread: &Thread, turn: &str, item: &str, of: Stream, text: &str, stage: &mut Stage) {
     let (in_item_kind, kind, more) = match of {
         Stream::Message => ("agent_message_content_delta", "agent_message_delta", json!({})),
+        // No mode made plans into items then.
+        Stream::Plan => return,
         Stream::Summary { index } => {
             let more = json!({"summary_index": index});
             ("reasoning_content_delta", "agent_reasoning_delta", more)

@@ -14,7 +14,7 @@ use super::tools;
 use crate::home::{Home, Shelf, Unopened, read_thread};
 use crate::lines::Refusal;
 use crate::outputs::ConnectionId;
-use crate::record::{Settings, Stored, ThreadRecord};
+use crate::record::{Collaboration, Settings, Stored, ThreadRecord};
 use crate::shapes::{ApprovalPolicy, SandboxMode, Status, TurnShape, Usage};
 use crate::speech::Event;
 use crate::stage::{Call, Stage};
@@ -121,6 +121,7 @@ pub(crate) fn default_settings(stage: &Stage) -> Settings {
         sandbox: stage.config.sandbox_mode.policy(),
         effort: None,
         summary: None,
+        collaboration: Collaboration::default(),
     }
 }
 
@@ -150,7 +151,7 @@ pub(super) fn resume(worker: &mut Worker, call: &Call, params: ThreadResumeParam
         turns_backwards_cursor: Cursor::last(id, Scope::Turns, turns.len()),
         items_backwards_cursor: Cursor::last(id, Scope::Items, turns.iter().map(|turn| turn.items.len()).sum()),
     };
-    let mut opened = Opened::of(thread, stage).with_resumed(resumed);
+    let mut opened = Opened::of(thread, stage).with_resumed(resumed, &thread.settings);
     if !params.exclude_turns {
         opened.thread.turns = turns;
     }

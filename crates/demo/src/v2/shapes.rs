@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::record::{ReadState, Settings, Stored, ThreadRecord};
+use crate::record::{Collaboration, ReadState, Settings, Stored, ThreadRecord};
 use crate::shapes::{ApprovalPolicy, Status, TurnShape};
 use crate::stage::Stage;
 use crate::thread::{Kept, Thread};
@@ -205,14 +205,20 @@ impl Opened {
         }
     }
 
-    pub(super) fn with_resumed(self, resumed: Resumed) -> Self {
-        let collaboration_mode = Some(collaboration_mode(&self.model, self.reasoning_effort.as_deref()));
-        Self { collaboration_mode, resumed: Some(resumed), ..self }
+    pub(super) fn with_resumed(self, resumed: Resumed, settings: &Settings) -> Self {
+        Self { collaboration_mode: Some(collaboration_mode(settings)), resumed: Some(resumed), ..self }
     }
 }
 
-fn collaboration_mode(model: &str, effort: Option<&str>) -> Value {
-    json!({"mode": "default", "settings": {"model": model, "reasoning_effort": effort, "developer_instructions": null}})
+fn collaboration_mode(settings: &Settings) -> Value {
+    let Collaboration { mode, developer_instructions } = &settings.collaboration;
+    json!({
+        "mode": mode,
+        "settings": {
+            "model": settings.model, "reasoning_effort": settings.effort,
+            "developer_instructions": developer_instructions,
+        },
+    })
 }
 
 /// The settings of a thread, as the notification of their change shows them.
@@ -229,7 +235,7 @@ pub(super) fn settings_shape(settings: &Settings) -> Value {
         "serviceTier": null,
         "effort": settings.effort,
         "summary": settings.summary,
-        "collaborationMode": collaboration_mode(&settings.model, settings.effort.as_deref()),
+        "collaborationMode": collaboration_mode(settings),
         "multiAgentMode": "explicitRequestOnly",
         "personality": null,
     })

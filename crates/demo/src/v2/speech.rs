@@ -61,6 +61,7 @@ pub(crate) fn say_in(thread: &Thread, turn_id: &str, what: Happening<'_>, stage:
         Happening::Delta { item, of, text } => {
             let (method, summary_index, content_index) = match of {
                 Stream::Message => (DeltaFrame::METHOD, None, None),
+                Stream::Plan => ("item/plan/delta", None, None),
                 Stream::Summary { index } => ("item/reasoning/summaryTextDelta", Some(index), None),
                 Stream::Reasoning => ("item/reasoning/textDelta", None, Some(0)),
                 Stream::CommandOutput => ("item/commandExecution/outputDelta", None, None),

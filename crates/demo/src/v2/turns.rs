@@ -9,7 +9,7 @@ use super::threads::checked_id;
 use crate::config;
 use crate::items::{ImageReference, UserInput};
 use crate::lines::Refusal;
-use crate::record::{Record, Settings};
+use crate::record::{Collaboration, Mode, Record, Settings};
 use crate::shapes::{ApprovalPolicy, TurnShape};
 use crate::speech::Event;
 use crate::stage::{Call, Need};
@@ -31,6 +31,21 @@ pub(super) struct TurnStartParams {
     approval_policy: Option<ApprovalPolicy>,
     sandbox_policy: Option<Value>,
     output_schema: Option<Value>,
+    collaboration_mode: Option<CollaborationMode>,
+}
+
+/// A mode, and settings that go before those beside it.
+#[derive(Debug, Deserialize)]
+struct CollaborationMode {
+    mode: Mode,
+    settings: ModeSettings,
+}
+
+#[derive(Debug, Deserialize)]
+struct ModeSettings {
+    model: String,
+    reasoning_effort: Option<String>,
+    developer_instructions: Option<String>,
 }
 
 /// Starts a turn. On a thread that has one, it says the input to that turn and answers with the same id.
@@ -83,6 +98,12 @@ impl TurnStartParams {
         }
         settings.effort = self.effort.clone().or(settings.effort);
         settings.summary = self.summary.clone().or(settings.summary);
+        if let Some(CollaborationMode { mode, settings: of_mode }) = &self.collaboration_mode {
+            settings.model.clone_from(&of_mode.model);
+            settings.effort.clone_from(&of_mode.reasoning_effort);
+            let developer_instructions = of_mode.developer_instructions.clone();
+            settings.collaboration = Collaboration { mode: *mode, developer_instructions };
+        }
         settings
     }
 }

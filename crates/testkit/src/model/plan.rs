@@ -7,7 +7,7 @@
 //! | `[[reason]]` | reasoning with two summary parts and raw text, then a message |
 //! | `[[shell CMD]]` · `[[shellesc CMD]]` | a command, by whichever tool is offered · with escalated permissions |
 //! | `[[patch PATH TEXT]]` | a patch that adds a file |
-//! | `[[plan]]` | a plan of three steps |
+//! | `[[plan]]` · `[[propose]]` | a plan of three steps, by its tool · in a message, as codex asks for it in plan mode |
 //! | `[[tool NAME JSON]]` · `[[tools NAME N]]` | a client tool (`NAME` may be `namespace.name`) · N calls in one response |
 //! | `[[json OBJ]]` | a message whose text is OBJ |
 //! | `[[http CODE]]` · `[[httponce CODE]]` | that HTTP status · the first time only |
@@ -105,6 +105,7 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
             response.tool_calls(&calls(&marker, &Offered::by(body), number));
             return response.complete(&Usage::TOOL);
         }
+        "propose" => response.message(&PROPOSAL),
         "json" => response.message(&[argument]),
         "ctx" => {
             return response.fail("context_length_exceeded", "Your input exceeds the context window of this model.");
@@ -116,6 +117,17 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
     }
     response.complete(&Usage::TEXT)
 }
+
+/// A plan in the tags that codex makes an item of, a line a delta.
+const PROPOSAL: [&str; 7] = [
+    "Before.\n",
+    "<proposed_plan>\n",
+    "- Read the code\n",
+    "- Change it\n",
+    "- Run the tests\n",
+    "</proposed_plan>\n",
+    "After.",
+];
 
 pub(super) fn first_number(argument: &str, default: u64) -> u64 {
     argument.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(default)
