@@ -11,17 +11,11 @@ const PLACES: [&str; 5] = ["/home/", "/Users/", "/root/", "/tmp/", "/work/"];
 /// The home directory of nobody, which recordings and examples may name.
 const NEUTRAL_HOME: &str = "/home/dev";
 
-/// A directory beside the checkout, which a clone does not have.
-const NEIGHBOUR: &str = "../shared";
-
 const WHAT_TO_DO: &str = "use a relative path, a temporary directory, or /home/dev in an example";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let complaints = tree.files_except(file!()).flat_map(|file| {
-        file.numbered_lines().filter_map(move |(number, line)| {
-            let found = machine_path_in(line).or_else(|| line.contains(NEIGHBOUR).then_some(NEIGHBOUR))?;
-            Some((file, number, found))
-        })
+        file.numbered_lines().filter_map(move |(number, line)| Some((file, number, machine_path_in(line)?)))
     });
     complaints
         .map(|(file, number, found)| {
@@ -71,7 +65,7 @@ mod tests {
     #[test]
     fn paths_of_one_machine_are_found() {
         let text = "cwd = \"/home/anna/code\"\n/root/.cargo\nunix:///tmp/a.sock\n(/Users/bo)\n\\\"/work/x\n--out=/tmp/out.\n\
-            path = \"../shared\"\n/home/developer\n";
+            /home/developer\n";
         expect![[r#"
             a.toml:1: `/home/anna/code` exists on one machine only; use a relative path, a temporary directory, or /home/dev in an example
             a.toml:2: `/root/.cargo` exists on one machine only; use a relative path, a temporary directory, or /home/dev in an example
@@ -79,8 +73,7 @@ mod tests {
             a.toml:4: `/Users/bo` exists on one machine only; use a relative path, a temporary directory, or /home/dev in an example
             a.toml:5: `/work/x` exists on one machine only; use a relative path, a temporary directory, or /home/dev in an example
             a.toml:6: `/tmp/out` exists on one machine only; use a relative path, a temporary directory, or /home/dev in an example
-            a.toml:7: `../shared` exists on one machine only; use a relative path, a temporary directory, or /home/dev in an example
-            a.toml:8: `/home/developer` exists on one machine only; use a relative path, a temporary directory, or /home/dev in an example
+            a.toml:7: `/home/developer` exists on one machine only; use a relative path, a temporary directory, or /home/dev in an example
         "#]].assert_eq(&listed(&super::check(&Tree::of(&[("a.toml", text)]))));
     }
 
