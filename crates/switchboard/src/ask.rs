@@ -139,7 +139,8 @@ async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: 
         }
         Ok(Ended::BeforeTurn) => screen.end(TurnStatus::Interrupted),
         Ok(Ended::Impatiently(why)) => {
-            screen.show(&TurnEvent::lost(why))?;
+            // Perhaps nobody reads: then there is nobody to tell either.
+            _ = screen.show(&TurnEvent::lost(why));
             Ok(TurnStatus::Interrupted)
         }
         Err(error) => match error.downcast_ref() {
@@ -267,10 +268,13 @@ impl Exchange<'_> {
         }
     }
 
-    /// Without room, which happens only after an interrupt, nothing but the end is worth its place.
+    /// Without room, which happens only after an interrupt, nothing but the end is worth a try.
     fn show(&mut self, event: &TurnEvent) -> Result<()> {
-        if self.screen.has_room() || matches!(event, TurnEvent::TurnEnded { .. }) {
-            self.screen.show(event)?;
+        if self.screen.has_room() {
+            return self.screen.show(event);
+        }
+        if let TurnEvent::TurnEnded { .. } = event {
+            _ = self.screen.show(event);
         }
         Ok(())
     }
