@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -16,6 +16,9 @@ use tempfile::TempDir;
 
 /// Far beyond what any run takes, so that only a hang meets it.
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long what was killed may take to be gone.
+const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where one or more runs keep their state.
 pub(crate) struct State {
@@ -194,14 +197,24 @@ impl Ended {
     }
 }
 
-/// Every process of a run has one of its homes in its environment.
+/// Every process of a run has one of its homes in its environment. What was killed may need a moment to be gone.
 fn assert_nothing_left(homes: &[OsString]) {
+    let deadline = Instant::now() + GONE_TIMEOUT;
+    loop {
+        let left = processes_of(homes);
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "left running: {left:?}");
+        std::thread::yield_now();
+    }
+}
+
+fn processes_of(homes: &[OsString]) -> Vec<PathBuf> {
     let contains = |text: &[u8], part: &[u8]| text.windows(part.len()).any(|window| window == part);
     let is_ours = |environ: &[u8]| homes.iter().any(|home| contains(environ, home.as_encoded_bytes()));
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
-    let left: Vec<_> =
-        processes.filter(|process| fs::read(process.join("environ")).is_ok_and(|environ| is_ours(&environ))).collect();
-    assert!(left.is_empty(), "left running: {left:?}");
+    processes.filter(|process| fs::read(process.join("environ")).is_ok_and(|environ| is_ours(&environ))).collect()
 }
 
 /// Kills a process when its time is over. Dropped before that, it does nothing.
