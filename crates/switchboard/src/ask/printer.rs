@@ -1,18 +1,18 @@
 //! Writes to stdout and stderr from a thread of its own: a reader that does not read stalls this thread and nobody else.
+//! What waits is put together, so a slow reader gets fewer, larger writes.
 
 use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 
-/// How many pieces may wait to be written; few, because each may be as long as a line of the worker.
-const PIECES_MAX: usize = 16;
-/// How many of them one event may need.
-const PIECES_PER_EVENT: usize = 4;
+/// How many bytes may wait to be written before the turn has to wait.
+const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// The way to the streams of this process.
 pub(crate) struct Printer {
-    pieces: mpsc::Sender<Piece>,
+    shared: Arc<Shared>,
     done: oneshot::Receiver<io::Result<()>>,
 }
 
@@ -23,51 +23,123 @@ pub(crate) enum Piece {
     Err(String),
 }
 
-/// Nothing more can be written, or not without waiting; [`Printer::finish`] says why.
+/// Nothing more can be written; [`Printer::finish`] says why.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer cannot be written any more")]
 pub(crate) struct Stopped;
 
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    filled: Condvar,
+    emptied: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    pieces: Vec<Piece>,
+    /// Of the pieces here and of those that are being written.
+    bytes: usize,
+    is_closed: bool,
+    has_failed: bool,
+}
+
 impl Printer {
     pub(crate) fn start() -> Self {
-        let (pieces, to_write) = mpsc::channel(PIECES_MAX);
+        let shared = Arc::new(Shared::default());
         let (tell_done, done) = oneshot::channel();
+        let writer = Arc::clone(&shared);
         // Not joined: a thread that is stuck in a write ends with the process.
-        thread::spawn(move || tell_done.send(write(to_write)));
-        Self { pieces, done }
+        thread::spawn(move || tell_done.send(writer.write_all()));
+        Self { shared, done }
     }
 
-    /// Whether another event can be shown without waiting.
+    /// Whether another event can be shown without waiting; also when nothing can be shown at all.
     pub(crate) fn has_room(&self) -> bool {
-        self.pieces.capacity() >= PIECES_PER_EVENT || self.pieces.is_closed()
+        let queue = self.shared.lock();
+        queue.bytes < WAITING_BYTES_MAX || queue.has_failed
     }
 
-    /// Waits for room, or for the end of all writing.
+    /// Waits until there is room.
     pub(crate) async fn room(&self) {
-        _ = self.pieces.reserve_many(PIECES_PER_EVENT).await;
+        while !self.has_room() {
+            self.shared.emptied.notified().await;
+        }
     }
 
     pub(crate) fn print(&self, piece: Piece) -> Result<(), Stopped> {
-        self.pieces.try_send(piece).map_err(|_| Stopped)
+        let mut queue = self.shared.lock();
+        if queue.has_failed {
+            return Err(Stopped);
+        }
+        queue.push(piece);
+        self.shared.filled.notify_one();
+        Ok(())
     }
 
     /// Waits until everything is written.
     pub(crate) async fn finish(self) -> io::Result<()> {
-        drop(self.pieces);
+        self.shared.lock().is_closed = true;
+        self.shared.filled.notify_one();
         self.done.await.unwrap_or(Ok(()))
     }
 }
 
-fn write(mut pieces: mpsc::Receiver<Piece>) -> io::Result<()> {
-    while let Some(piece) = pieces.blocking_recv() {
-        match piece {
-            Piece::Out(text) => {
-                let mut stdout = io::stdout().lock();
-                stdout.write_all(text.as_bytes())?;
-                stdout.flush()?;
-            }
-            Piece::Err(text) => _ = io::stderr().write_all(text.as_bytes()),
+impl Queue {
+    fn push(&mut self, piece: Piece) {
+        self.bytes += piece.text().len();
+        match (self.pieces.last_mut(), piece) {
+            (Some(Piece::Out(waiting)), Piece::Out(text)) => waiting.push_str(&text),
+            (_, piece) => self.pieces.push(piece),
         }
     }
-    Ok(())
+}
+
+impl Piece {
+    fn text(&self) -> &str {
+        match self {
+            Self::Out(text) | Self::Err(text) => text,
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_all(&self) -> io::Result<()> {
+        loop {
+            let mut queue = self.lock();
+            while queue.pieces.is_empty() && !queue.is_closed {
+                queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+            let pieces = std::mem::take(&mut queue.pieces);
+            drop(queue);
+            if pieces.is_empty() {
+                return Ok(());
+            }
+            let written = pieces.iter().try_for_each(write);
+            let mut queue = self.lock();
+            queue.bytes -= pieces.iter().map(|piece| piece.text().len()).sum::<usize>();
+            queue.has_failed = written.is_err();
+            drop(queue);
+            self.emptied.notify_one();
+            written?;
+        }
+    }
+}
+
+fn write(piece: &Piece) -> io::Result<()> {
+    match piece {
+        Piece::Out(text) => {
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(text.as_bytes())?;
+            stdout.flush()
+        }
+        Piece::Err(text) => {
+            _ = io::stderr().write_all(text.as_bytes());
+            Ok(())
+        }
+    }
 }
