@@ -7,6 +7,7 @@ pub mod client;
 pub mod event;
 pub mod handshake;
 pub mod link;
+pub mod protocol;
 pub mod requests;
 pub mod turn;
 pub mod v2;

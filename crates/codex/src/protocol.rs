@@ -1,0 +1,30 @@
+//! The app-server protocol as Rust types: what can be called, what a worker can ask, what it can tell.
+//!
+//! The word "call" is a request that we send, "request" one that the worker sends.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A method that we can call. Its implementors are names without values: `client.call::<ThreadStart>(params)`.
+pub trait Call {
+    /// Its name on the wire.
+    const METHOD: &'static str;
+    /// Whether all of it needs the capability `experimentalApi`.
+    const EXPERIMENTAL: bool;
+    /// The fields of its parameters that need that capability although the method does not.
+    const EXPERIMENTAL_FIELDS: &'static [&'static str];
+    /// What goes with it; `()` for nothing.
+    type Params: Serialize;
+    /// What comes back.
+    type Answer: DeserializeOwned;
+}
+
+/// A request that a worker can make, and that must be answered.
+pub trait Request {
+    /// Its name on the wire.
+    const METHOD: &'static str;
+    /// What comes with it.
+    type Params: DeserializeOwned;
+    /// What goes back.
+    type Answer: Serialize;
+}
