@@ -168,6 +168,75 @@ pub enum TurnEvent {
     },
 }
 
+/// One thing that happened on a connection and belongs to no turn.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ConnectionEvent {
+    /// A thread was started or loaded, by whomever.
+    ThreadStarted {
+        /// The thread.
+        thread: Box<str>,
+        /// What was told of it.
+        params: Json,
+    },
+    /// A thread is idle, active, waiting, in error.
+    ThreadStatus {
+        /// The thread.
+        thread: Box<str>,
+        /// `idle`, `active`, `not_loaded`, `system_error`, or a word that is newer than we are.
+        status: Box<str>,
+        /// What an active thread waits for: `waiting_on_approval`, `waiting_on_user_input`, …
+        flags: Vec<Box<str>>,
+    },
+    /// The account changed.
+    AccountUpdated {
+        /// What was told of it.
+        params: Json,
+    },
+    /// A login ended.
+    LoginCompleted {
+        /// Whether somebody is logged in now.
+        success: bool,
+        /// Why not.
+        error: Option<Box<str>>,
+    },
+    /// How much of the account's allowance is used.
+    RateLimits {
+        /// What was told of it.
+        params: Json,
+    },
+    /// The login to a tool server ended.
+    ToolServerLogin {
+        /// The tool server.
+        name: Box<str>,
+        /// Whether it succeeded.
+        success: bool,
+        /// Why not.
+        error: Option<Box<str>>,
+    },
+    /// Something is not as it should be.
+    Warning {
+        /// What.
+        message: Box<str>,
+    },
+    /// Something that has no event of its own, as it came.
+    Raw {
+        /// The worker's method.
+        method: Box<str>,
+        /// Its parameters.
+        params: Json,
+    },
+}
+
+/// What a notification tells, and of what.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// Of a turn, or of the thread that it runs in.
+    Turn(Placed),
+    /// Of the connection.
+    Connection(ConnectionEvent),
+}
+
 /// An event and the turn that it belongs to.
 #[derive(Clone, Debug)]
 pub struct Placed {
