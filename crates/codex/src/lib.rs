@@ -4,13 +4,18 @@
 
 mod backlog;
 pub mod client;
+pub mod endpoint;
 pub mod event;
 pub mod handshake;
 pub mod link;
 pub mod protocol;
 pub mod requests;
+#[cfg_attr(not(test), expect(dead_code, reason = "the client's connection task will drive it"))]
+mod transport;
 pub mod turn;
 pub mod v2;
 
 pub use client::{CallError, Client, StartError, ThreadOptions};
+pub use endpoint::{Endpoint, EndpointError};
 pub use event::TurnEvent;
+pub use transport::{ConnectError, End, SocketEnd, SocketLimits};
