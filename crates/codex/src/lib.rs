@@ -10,6 +10,7 @@ pub mod link;
 pub mod protocol;
 pub mod requests;
 pub mod turn;
+pub mod v1;
 pub mod v2;
 
 pub use client::{CallError, Client, StartError, ThreadOptions};

@@ -3,3 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
 mod translation;
+mod v1;
+mod v1_types;
