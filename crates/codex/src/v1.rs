@@ -11,6 +11,7 @@ mod fields;
 pub mod input;
 mod items;
 mod output;
+mod plain;
 pub mod policy;
 mod reader;
 pub mod requests;

@@ -7,14 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use wire::Json;
 
 use super::conversation::Message;
 use super::event_kind::EventKind;
 use super::fields::Fields;
 use super::output::{Undecoded, base64};
-use crate::event::{Item, PlanStep, TurnError, TurnEvent, TurnStatus, to_snake_case};
+use super::plain;
+use crate::event::{Item, TurnError, TurnEvent, TurnStatus, to_snake_case};
 
 /// Which of two twin messages the worker's version sends, as far as it has shown.
 #[derive(Debug, Default)]
@@ -74,9 +75,6 @@ const COMPACTED: &str = "Compact task completed";
 /// How 0.45 names the turns in which it compacts on its own, in the middle of another.
 const COMPACTION_TURN: &str = "auto-compact-";
 
-/// The error output of a command that was not allowed to run.
-const REJECTED: &str = "exec command rejected by user";
-
 impl RunningTurn {
     pub(crate) fn new(id: Box<str>) -> Self {
         Self {
@@ -123,16 +121,16 @@ impl RunningTurn {
                 self.work(FILE_CHANGE, message, events)
             }
             EventKind::ExecCommandOutputDelta => self.output(message, events),
-            EventKind::ExecCommandEnd => self.done(COMMAND, command_status(fields), message, events),
-            EventKind::PatchApplyEnd => self.done(FILE_CHANGE, patch_status(fields), message, events),
+            EventKind::ExecCommandEnd => self.done(COMMAND, plain::command_status(fields), message, events),
+            EventKind::PatchApplyEnd => self.done(FILE_CHANGE, plain::patch_status(fields), message, events),
             EventKind::McpToolCallBegin => self.work(TOOL_CALL, message, events),
-            EventKind::McpToolCallEnd => self.done(TOOL_CALL, tool_status(fields), message, events),
+            EventKind::McpToolCallEnd => self.done(TOOL_CALL, plain::tool_status(fields), message, events),
             EventKind::WebSearchBegin | EventKind::WebSearchEnd => self.web_search(message, habits, events),
             EventKind::ViewImageToolCall => {
                 fields.id("call_id").map(|item| self.close(&item, "image_view", None, &message.raw, events))
             }
             EventKind::Error | EventKind::StreamError => self.error(message, events),
-            _ => plain_event(message).map(|event| events.push(event)),
+            _ => plain::event(message).map(|event| events.push(event)),
         };
         if is_understood.is_none() {
             events.push(message.as_it_came());
@@ -331,7 +329,7 @@ impl RunningTurn {
     }
 
     fn error(&mut self, message: &Message<'_>, events: &mut Vec<TurnEvent>) -> Option<()> {
-        let error = turn_error(message.fields)?;
+        let error = plain::turn_error(message.fields)?;
         let will_retry = message.kind == EventKind::StreamError;
         if will_retry {
             // The model begins again: what it was writing is left as it is.
@@ -446,62 +444,6 @@ fn is_thinking(kind: EventKind) -> bool {
     )
 }
 
-/// What needs no memory to be told.
-fn plain_event(message: &Message<'_>) -> Option<TurnEvent> {
-    let fields = message.fields;
-    let event = match message.kind {
-        EventKind::PlanUpdate => TurnEvent::Plan {
-            explanation: fields.text("explanation"),
-            steps: fields.get::<Vec<PlanStep>>("plan")?,
-        },
-        EventKind::TurnDiff => TurnEvent::Diff { diff: fields.text("unified_diff")? },
-        EventKind::ContextCompacted => TurnEvent::Compacted,
-        EventKind::TerminalInteraction => TurnEvent::TerminalInteraction {
-            item: fields.id("call_id")?,
-            process: fields.id("process_id")?,
-            input: fields.text("stdin")?,
-        },
-        _ => message.warning()?,
-    };
-    Some(event)
-}
-
 fn item(id: &str, kind: &str, status: Option<&str>, raw: &Json) -> Item {
     Item { id: id.into(), kind: kind.into(), status: status.map(Box::from), raw: raw.clone() }
-}
-
-fn command_status(fields: &Fields<'_>) -> &'static str {
-    match fields.get::<i64>("exit_code") {
-        Some(0) => "completed",
-        Some(-1) if fields.text("stderr").as_deref() == Some(REJECTED) => "declined",
-        _ => "failed",
-    }
-}
-
-fn patch_status(fields: &Fields<'_>) -> &'static str {
-    if fields.get("success") == Some(true) { "completed" } else { "failed" }
-}
-
-/// A tool server's answer may itself say that the tool failed.
-fn tool_status(fields: &Fields<'_>) -> &'static str {
-    let answer = fields.get::<Value>("result").unwrap_or_default();
-    let has_failed = answer["Ok"].is_null() || answer["Ok"]["isError"] == json!(true);
-    if has_failed { "failed" } else { "completed" }
-}
-
-/// The class of an error is a word, or an object whose one key is the word and whose value may hold a status.
-fn turn_error(fields: &Fields<'_>) -> Option<TurnError> {
-    let class = fields.get::<Value>("codex_error_info").unwrap_or_default();
-    let (kind, detail) = match &class {
-        Value::String(kind) => (Some(kind), None),
-        Value::Object(object) => object.iter().next().unzip(),
-        _ => (None, None),
-    };
-    let status = detail.and_then(|detail| detail["http_status_code"].as_u64());
-    Some(TurnError {
-        message: fields.text("message")?,
-        kind: kind.map(|kind| to_snake_case(kind)),
-        http_status: status.and_then(|status| status.try_into().ok()),
-        details: fields.text("additional_details"),
-    })
 }

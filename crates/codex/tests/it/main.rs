@@ -4,4 +4,5 @@
 
 mod translation;
 mod v1;
+mod v1_laws;
 mod v1_types;

@@ -36,37 +36,55 @@ fn a_turn_says_all_that_any_version_demands() {
         summary: Summary::Auto,
         tools: None,
     };
-    check(&turn, &expect![[""]]);
-    check(&SandboxPolicy::from(SandboxMode::ReadOnly), &expect![[""]]);
+    check(
+        &turn,
+        &expect![[
+            r#"{"conversationId":"c","items":[{"type":"text","data":{"text":"hello"}},{"type":"image","data":{"image_url":"data:image/png;base64,AA==","imageUrl":"data:image/png;base64,AA=="}},{"type":"localImage","data":{"path":"/home/dev/a.png"}}],"cwd":"/home/dev","approvalPolicy":"on-request","sandboxPolicy":{"mode":"workspace-write","type":"workspace-write","writable_roots":[],"network_access":false,"exclude_tmpdir_env_var":false,"exclude_slash_tmp":false},"model":"m","effort":"low","summary":"auto"}"#
+        ]],
+    );
+    check(&SandboxPolicy::from(SandboxMode::ReadOnly), &expect![[r#"{"mode":"read-only","type":"read-only"}"#]]);
 }
 
 #[test]
 fn what_a_message_sets_is_written_in_both_spellings_and_nothing_else_is() {
     let mut message = SendUserMessageParams { conversation_id: "c".into(), ..Default::default() };
-    check(&message, &expect![[""]]);
+    check(&message, &expect![[r#"{"conversationId":"c","items":[]}"#]]);
     message.include_usage = Some(true);
     message.temperature = Some(0.5);
     message.top_p = Some(0.1);
     message.max_output_tokens = Some(9);
     message.final_output_json_schema = Some(json!({"type": "object"}));
-    check(&message, &expect![[""]]);
+    check(
+        &message,
+        &expect![[
+            r#"{"conversationId":"c","items":[],"includeUsage":true,"include_usage":true,"temperature":0.5,"topP":0.1,"top_p":0.1,"maxOutputTokens":9,"max_output_tokens":9,"finalOutputJsonSchema":{"type":"object"},"final_output_json_schema":{"type":"object"}}"#
+        ]],
+    );
 }
 
 #[test]
 fn a_conversation_is_begun_and_resumed_with_what_is_asked_for_alone() {
-    check(&NewConversationParams::default(), &expect![[""]]);
+    check(&NewConversationParams::default(), &expect!["{}"]);
     let sandbox = Some(SandboxMode::WorkspaceWrite);
     check(
         &NewConversationParams { sandbox, approval_policy: Some(ApprovalPolicy::Never), ..Default::default() },
-        &expect![[""]],
+        &expect![[r#"{"approvalPolicy":"never","sandbox":"workspace-write"}"#]],
     );
-    check(&ResumeConversationParams { path: Some("/home/dev/r.jsonl".into()), ..Default::default() }, &expect![[""]]);
+    check(
+        &ResumeConversationParams { path: Some("/home/dev/r.jsonl".into()), ..Default::default() },
+        &expect![[r#"{"path":"/home/dev/r.jsonl"}"#]],
+    );
 }
 
 #[test]
 fn decisions_are_named_as_of_old() {
     let decisions = [Decision::Approved, Decision::ApprovedForSession, Decision::Denied, Decision::Abort];
-    check(&decisions.map(|decision| ApprovalAnswer { decision }), &expect![[""]]);
+    check(
+        &decisions.map(|decision| ApprovalAnswer { decision }),
+        &expect![[
+            r#"[{"decision":"approved"},{"decision":"approved_for_session"},{"decision":"denied"},{"decision":"abort"}]"#
+        ]],
+    );
 }
 
 #[test]
