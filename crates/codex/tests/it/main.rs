@@ -5,3 +5,6 @@
 mod client;
 mod support;
 mod translation;
+mod v1;
+mod v1_laws;
+mod v1_types;
