@@ -1,4 +1,4 @@
-//! One connection: bytes, commands and time in; lines, events and the next wake-up out.
+//! One connection: bytes or messages, commands and time in; lines, events and the next wake-up out.
 //!
 //! The owner reads while [`Connection::wants_read`], writes what [`Connection::poll_transmit`] gives, wakes at
 //! [`Connection::poll_timeout`], and takes events until there are none. A call ends in exactly one
@@ -122,6 +122,14 @@ impl Connection {
         Ok(())
     }
 
+    /// Lets go of a request that needs no answer any more, because the peer has said so: nothing is sent.
+    ///
+    /// # Errors
+    /// [`NotOpen`] if it was answered or forgotten before.
+    pub fn forget(&mut self, request: &RequestId) -> Result<(), NotOpen> {
+        self.requests.close(request)
+    }
+
     /// Gives a call up; its outcome is [`Outcome::Cancelled`] unless it has one already.
     pub fn cancel(&mut self, call: CallId) {
         self.give_up(call, Outcome::Cancelled);
@@ -145,6 +153,17 @@ impl Connection {
         }
         self.framer = framer;
         bytes.len() - rest.len()
+    }
+
+    /// Takes one whole message, such as a WebSocket frame, as [`Self::handle_input`] takes a line. It is always taken, so
+    /// offer it while [`Self::wants_read`] says so.
+    pub fn handle_message(&mut self, message: &[u8]) {
+        if self.is_closed {
+            return;
+        }
+        if let Some(frame) = Frame::of_message(message, self.limits.line_bytes_max) {
+            self.handle_frame(&frame);
+        }
     }
 
     /// The peer's stream has ended: whatever is open ends with it.

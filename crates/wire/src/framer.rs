@@ -41,6 +41,19 @@ pub enum Frame<'a> {
     },
 }
 
+impl<'a> Frame<'a> {
+    /// What a message that arrived whole is as a line; `None` for a blank one. A long one is not announced first, for
+    /// there is no wait in it.
+    pub(crate) fn of_message(message: &'a [u8], line_bytes_max: usize) -> Option<Self> {
+        if message.len() <= line_bytes_max {
+            return content(message).map(Self::Line);
+        }
+        let head = &message[..EDGE_BYTES.min(line_bytes_max)];
+        let tail = &message[message.len().saturating_sub(EDGE_BYTES)..];
+        Some(Self::TooLong { head, tail, bytes: message.len() as u64 })
+    }
+}
+
 impl Framer {
     /// A framer that keeps lines of up to `line_bytes_max` bytes.
     #[must_use]

@@ -1,5 +1,7 @@
-//! The translation of a worker's messages, on what the real worker said.
+//! The client with real processes, and the translation of what the real worker said.
 
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
+mod client;
+mod support;
 mod translation;

@@ -77,8 +77,15 @@ impl Stage {
                     PeerError { code: code.parse().unwrap(), message: message.into(), data: raw(r#"{"why":1}"#) };
                 self.answer(first, Err(&error));
             }
+            "forget" => {
+                let request = self.requests[first].clone();
+                if let Err(not_open) = self.connection.forget(&request) {
+                    self.note(&not_open.to_string());
+                }
+            }
             "cancel" => self.connection.cancel(self.calls[first]),
             "read" => self.read(format!("{}\n", unescape(rest)).as_bytes()),
+            "message" => self.connection.handle_message(unescape(rest).as_bytes()),
             "part" => self.read(unescape(rest).as_bytes()),
             "bytes" => self.read(&hex(rest)),
             "at" => {
@@ -814,6 +821,116 @@ fn one_big_read_stops_at_the_byte_bound() {
                 told a –
                 told b –
                 told c –
+        "#]],
+    );
+}
+
+#[test]
+fn a_message_is_taken_as_a_line_would_be() {
+    let limits = Limits { line_bytes_max: 60, depth_max: 4, ..Limits::default() };
+    check(
+        limits,
+        r#"
+        call a
+        call b
+        call c
+        message {"id":1,<LF>  "result":{}}<CR><LF>
+        message   <LF>
+        message {"method":"tell","params":{"n":1},"emittedAtMs":17}
+        message {"id":2,"result":"a text that is far longer than the limit of this connection"}
+        message {"id":3,"result":[[[[[]]]]]}
+        message {"id":4,"resu
+        message {"method":"ask","id":7,"params":"a text that is far longer than the limit of this connection"}
+        counts
+        close
+        message {"method":"late"}
+        "#,
+        &expect![[r#"
+            call a
+                → {"id":1,"method":"a"}
+            call b
+                → {"id":2,"method":"b"}
+            call c
+                → {"id":3,"method":"c"}
+            message {"id":1,<LF>  "result":{}}<CR><LF>
+                call 1 answered {}
+            message   <LF>
+            message {"method":"tell","params":{"n":1},"emittedAtMs":17}
+                told tell {"n":1} emitted at 17
+            message {"id":2,"result":"a text that is far longer than the limit of this connection"}
+                call 2 too long
+                reported too long (a line of 79 bytes: {"id":2,"result":"a text that is far longer than the limit o…)
+            message {"id":3,"result":[[[[[]]]]]}
+                call 3 unreadable: nesting too deep
+                reported nesting too deep (a line of 28 bytes: {"id":3,"result":[[[[[]]]]]})
+            message {"id":4,"resu
+                reported not JSON (expected the end of a string at byte 13) (a line of 13 bytes: {"id":4,"resu)
+            message {"method":"ask","id":7,"params":"a text that is far longer than the limit of this connection"}
+                reported too long (a line of 94 bytes: {"method":"ask","id":7,"params":"a text that is far longer t…)
+                → {"id":7,"error":{"code":-32600,"message":"the request is longer than this side reads"}}
+            counts
+                Counts { lines: 6, malformed: 2, too_long: 2, late_answers: 0, second_answers: 0, unknown_answers: 0, repeated_requests: 0, refused_requests: 0 }
+            close
+                closed, unanswered: []
+            message {"method":"late"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_message_between_two_halves_of_a_line_disturbs_neither() {
+    check(
+        Limits::default(),
+        r#"
+        part {"method":"halv
+        message {"method":"whole"}
+        read ed"}
+        "#,
+        &expect![[r#"
+            part {"method":"halv
+            message {"method":"whole"}
+                told whole –
+            read ed"}
+                told halved –
+        "#]],
+    );
+}
+
+#[test]
+fn a_request_that_the_peer_has_resolved_is_forgotten_without_a_line() {
+    let limits = Limits { requests_max: 1, ..Limits::default() };
+    check(
+        limits,
+        r#"
+        read {"method":"ask","id":7}
+        read {"method":"ask","id":8}
+        forget 7
+        forget 7
+        answer 7 {}
+        read {"method":"ask","id":8}
+        answer 8 {}
+        forget 8
+        eof
+        "#,
+        &expect![[r#"
+            read {"method":"ask","id":7}
+                asked 7: ask –
+            read {"method":"ask","id":8}
+                reported too many open requests (a line of 23 bytes: {"method":"ask","id":8})
+                → {"id":8,"error":{"code":-32001,"message":"too many open requests: retry later"}}
+            forget 7
+            forget 7
+                request 7 is not open: it was answered before, or its connection is over
+            answer 7 {}
+                request 7 is not open: it was answered before, or its connection is over
+            read {"method":"ask","id":8}
+                asked 8: ask –
+            answer 8 {}
+                → {"id":8,"result":{}}
+            forget 8
+                request 8 is not open: it was answered before, or its connection is over
+            eof
+                closed, unanswered: []
         "#]],
     );
 }
