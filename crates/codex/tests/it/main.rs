@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
 mod client;
+mod client_of_old;
 mod support;
 mod translation;
 mod v1;
