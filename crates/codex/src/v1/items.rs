@@ -401,7 +401,7 @@ impl OpenItem {
 
     /// The output of a patch is told as that of a command.
     fn output(&self, id: &str, text: String) -> Option<TurnEvent> {
-        let (item, text) = (id.into(), Some(text).filter(|text| !text.is_empty())?.into());
+        let (item, text) = (id.into(), Some(text).filter(|text| !text.is_empty())?);
         Some(match &*self.kind {
             FILE_CHANGE => TurnEvent::FileChangeOutput { item, text },
             _ => TurnEvent::CommandOutput { item, text },

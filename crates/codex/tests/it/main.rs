@@ -4,6 +4,7 @@
 
 mod client;
 mod client_of_old;
+mod examples;
 mod support;
 mod translation;
 mod v1;

@@ -39,7 +39,7 @@ impl Place {
         let mut args = vec!["--dialect".into(), self.dialect.into(), "--script".into(), path("script.toml").into()];
         args.extend(["--capture".into(), self.capture().into()]);
         Launch {
-            program: testkit::demo::binary().into(),
+            program: testkit::built::demo_worker().into(),
             args,
             cwd: self.directory.path().into(),
             env: vec![("CODEX_HOME".into(), path("home").into())],
