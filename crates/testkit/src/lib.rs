@@ -6,6 +6,7 @@
 
 pub mod codex;
 pub mod compare;
+pub mod demo;
 pub mod differences;
 pub mod driver;
 mod ids;

@@ -1,22 +1,42 @@
 //! What was made from something else still agrees with it, as far as that shows without a codex binary:
-//! `schema/` is in its canonical form, and its method table is what its bundle implies.
+//! `schema/` is in its canonical form, its method table is what its bundle implies, and the generated Rust is what the
+//! generator makes of both.
 
 use serde_json::Value;
 
 use super::finding::Finding;
 use super::tree::Tree;
-use crate::schema::{Method, MethodTable, pretty, trimmed};
+use crate::schema::{self, Method, MethodTable, pretty, trimmed};
 
 const VERSION: &str = "schema/VERSION";
 const BUNDLE: &str = "schema/app-server.json";
 const METHODS: &str = "schema/methods.json";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    [check_version(tree), check_bundle(tree), check_methods(tree)]
-        .into_iter()
-        .filter_map(Result::err)
-        .map(|(path, what)| Finding::new(path, 1, format!("{what}; run `cargo xtask schema`")))
-        .collect()
+    let made = [check_version(tree), check_bundle(tree), check_methods(tree)].into_iter().filter_map(Result::err);
+    let findings: Vec<Finding> = made.map(|(path, what)| finding(path, &what, "")).collect();
+    if findings.is_empty() { check_rust(tree) } else { findings }
+}
+
+fn finding(path: &str, what: &str, flag: &str) -> Finding {
+    Finding::new(path, 1, format!("{what}; run `cargo xtask schema{flag}`"))
+}
+
+/// The generated Rust, in both directions: every file as the generator writes it, and none besides.
+fn check_rust(tree: &Tree) -> Vec<Finding> {
+    let text_of = |path: &str| {
+        let file = tree.file(path).ok_or_else(|| anyhow::anyhow!("{path} is missing"))?;
+        Ok(file.text.clone())
+    };
+    let fresh = match schema::generated(text_of) {
+        Ok(fresh) => fresh,
+        Err(error) => return vec![finding(BUNDLE, &format!("makes no Rust: {error:#}"), "")],
+    };
+    let is_fresh = |path: &str, text: &str| fresh.iter().any(|file| file.path == path && file.text == text);
+    let committed = tree.files.iter().filter(|file| file.path.starts_with(schema::PLACE));
+    let stale = committed.filter(|file| !is_fresh(&file.path, &file.text)).map(|file| file.path.as_str());
+    let missing = fresh.iter().filter(|file| tree.file(&file.path).is_none()).map(|file| file.path.as_str());
+    stale.chain(missing).map(|path| finding(path, "is not what the schema makes of it", " --generate")).collect()
 }
 
 /// A file and what is wrong with it.

@@ -1,6 +1,6 @@
 //! The table of which crate may use which: an edge that it lacks is a finding.
-//! Tests may use `testkit` besides; nothing else may. `demo` shares no code with the client side even in its
-//! tests, because common code would hide common mistakes.
+//! Tests may use `testkit` besides, and those of `codex` the demo worker as their peer; nothing else may. `demo` shares
+//! no code with the client side even in its tests, because common code would hide common mistakes.
 
 use super::finding::Finding;
 use super::tree::Tree;
@@ -26,8 +26,9 @@ bench:       wire supervise store codex approvals workers tools front demo switc
 xtask:       -
 ";
 
-/// What tests may use besides their crate's own row.
+/// What tests may use besides their crate's own row: all of them, and one crate's alone.
 const FOR_TESTS: &[&str] = &["testkit"];
+const FOR_TESTS_OF: &[(&str, &str)] = &[("codex", "demo")];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.packages.iter().flat_map(|package| check_package(tree, package)).collect()
@@ -40,7 +41,7 @@ fn check_package(tree: &Tree, package: &Package) -> Vec<Finding> {
     };
     let edges = package.dependencies.iter().filter(|edge| is_member(tree, &edge.name));
     edges
-        .filter(|edge| !may_use(&row, edge))
+        .filter(|edge| !may_use(&package.name, &row, edge))
         .map(|edge| {
             let tests = if is_for_tests(edge) { " in its tests" } else { "" };
             let (user, used) = (&package.name, &edge.name);
@@ -57,9 +58,10 @@ fn row_of(package: &str) -> Option<Vec<&'static str>> {
         .next()
 }
 
-fn may_use(row: &[&str], edge: &Dependency) -> bool {
+fn may_use(user: &str, row: &[&str], edge: &Dependency) -> bool {
     let name = edge.name.as_str();
-    row.contains(&name) || (is_for_tests(edge) && FOR_TESTS.contains(&name))
+    let in_tests = || FOR_TESTS.contains(&name) || FOR_TESTS_OF.contains(&(user, name));
+    row.contains(&name) || (is_for_tests(edge) && in_tests())
 }
 
 fn is_member(tree: &Tree, name: &str) -> bool {
@@ -99,15 +101,17 @@ mod tests {
     }
 
     #[test]
-    fn testkit_is_for_tests_only_and_demo_is_alone_even_there() {
+    fn testkit_is_for_tests_only_and_demo_for_those_of_the_client() {
         let tree = Tree::of(&[])
             .with_package("testkit", &[])
             .with_package("wire", &["dev:testkit"])
-            .with_package("codex", &["testkit"])
+            .with_package("codex", &["testkit", "dev:demo"])
+            .with_package("supervise", &["dev:demo"])
             .with_package("demo", &["dev:testkit", "dev:wire"])
             .with_package("bench", &["testkit", "wire", "demo"]);
         expect![[r#"
             crates/codex/Cargo.toml:1: `codex` may not use `testkit` by the "may use" table of xtask/src/tidy/may_use.rs; remove the dependency
+            crates/supervise/Cargo.toml:1: `supervise` may not use `demo` in its tests by the "may use" table of xtask/src/tidy/may_use.rs; remove the dependency
             crates/demo/Cargo.toml:1: `demo` may not use `wire` in its tests by the "may use" table of xtask/src/tidy/may_use.rs; remove the dependency
         "#]]
         .assert_eq(&listed(&super::check(&tree)));

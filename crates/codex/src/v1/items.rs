@@ -196,7 +196,7 @@ impl RunningTurn {
             return Some(());
         }
         let item = self.message_item(message, events);
-        events.push(TurnEvent::Text { item, text });
+        events.push(TurnEvent::Text { item, text: text.into() });
         Some(())
     }
 
@@ -423,10 +423,14 @@ impl Thinking {
     fn more(&self, stream: Stream, text: Box<str>, fields: &Fields<'_>) -> TurnEvent {
         let item = self.item.clone();
         if stream == Stream::Reasoning {
-            return TurnEvent::Reasoning { item, index: fields.get("content_index").unwrap_or_default(), text };
+            return TurnEvent::Reasoning {
+                item,
+                index: fields.get("content_index").unwrap_or_default(),
+                text: text.into(),
+            };
         }
         let index = fields.get("summary_index").unwrap_or(self.parts.saturating_sub(1));
-        TurnEvent::ReasoningSummary { item, index, text }
+        TurnEvent::ReasoningSummary { item, index, text: text.into() }
     }
 }
 
