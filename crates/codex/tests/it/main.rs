@@ -5,6 +5,7 @@
 mod client;
 mod client_of_old;
 mod examples;
+mod mutation;
 mod support;
 mod translation;
 mod v1;
