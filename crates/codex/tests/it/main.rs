@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
 mod client;
+mod protocol;
 mod support;
 mod translation;
