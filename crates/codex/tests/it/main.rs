@@ -6,6 +6,7 @@ mod client;
 mod client_of_old;
 mod examples;
 mod mutation;
+mod protocol;
 mod support;
 mod translation;
 mod v1;
