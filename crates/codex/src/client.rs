@@ -1,273 +1,222 @@
-//! A client of one worker: starts it, shakes hands, makes calls.
+//! A client of one worker. Clones of it share one connection; any number of calls, threads and turns may be under way
+//! at once, and whatever is dropped is given up.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+mod calling;
+mod connect;
+mod options;
+mod pending;
+mod plan;
+mod thread;
+mod turn;
 
-use serde_json::{Value, json};
-use supervise::{Exit, Ladder, Launch, SpawnError};
-use wire::{Event, Json, Limits, NotOpen, Outcome, PeerError, Refused, RequestId};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
-use crate::backlog::Backlog;
-use crate::handshake::{Greeting, Handshake, INITIALIZED, Initialize, Next};
-use crate::link::Link;
-use crate::requests::answered_at_once;
+use serde::de::IgnoredAny;
+use supervise::Ladder;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use wire::{Json, Outcome};
 
-/// How long a worker may take to answer `initialize`; a first start in a fresh home was measured at 0.6 s.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long any other call may take.
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+pub use connect::StartError;
+pub use options::Options;
+pub use pending::{AnswerError, Pending, Requests};
+pub use plan::{ApprovalPolicy, Input, Sandbox, ThreadOptions, Tool, TurnOptions};
+pub use thread::{Thread, ThreadPage, ThreadSummary};
+pub use turn::{Finished, Turn};
+
+use crate::abilities::Abilities;
+use crate::backoff::{self, OVERLOADED};
+use crate::dialect::Line;
+use crate::driver::Shared;
+use crate::error::CallError;
+use crate::event::ConnectionEvent;
+use crate::exchange::EventsKey;
+use crate::handshake::Greeting;
+use crate::protocol::Call;
+use crate::transport::End;
+use calling::Calling;
 
 /// A worker that is ready for calls.
+///
+/// When the last clone and the last turn are dropped, a worker that is a process of ours is killed; [`Client::stop`]
+/// lets it end by itself.
+#[derive(Clone)]
 pub struct Client {
-    link: Link,
+    link: Arc<Link>,
+    call_timeout: Duration,
+}
+
+/// One connection and its task.
+pub(crate) struct Link {
+    pub(crate) shared: Arc<Shared>,
     greeting: Greeting,
-    backlog: Backlog,
-}
-
-/// Where and how a thread works.
-#[derive(Clone, Debug)]
-pub struct ThreadOptions {
-    /// Its directory.
-    pub cwd: String,
-    /// Its model; the worker's own choice if absent.
-    pub model: Option<String>,
-}
-
-/// Why there is no client.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// There is no process.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
-    /// The process is no worker, or not one that we can talk to.
-    #[error("the handshake failed: {cause}. {exit}")]
-    Handshake {
-        /// What went wrong.
-        cause: CallError,
-        /// How the process then ended, with its last words.
-        exit: Box<Exit>,
-    },
-}
-
-/// Why a call has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// The call was not made.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-    /// The worker answered with an error.
-    #[error("the worker refused {method}: {} (code {})", error.message, error.code)]
-    Failed {
-        /// The call.
-        method: Box<str>,
-        /// The worker's error.
-        error: PeerError,
-    },
-    /// The call ended without an answer that could be used.
-    #[error("{method} got no answer: {outcome}")]
-    Unanswered {
-        /// The call.
-        method: Box<str>,
-        /// How it ended.
-        outcome: Outcome,
-    },
-    /// More came before the answer than may wait.
-    #[error("{method} was given up: the worker sent too much else before its answer")]
-    Drowned {
-        /// The call.
-        method: Box<str>,
-    },
-    /// The answer is not what the protocol says.
-    #[error("the answer to {method} has no {field} with an id: the worker speaks another protocol")]
-    Unexpected {
-        /// The call.
-        method: Box<str>,
-        /// What is missing.
-        field: &'static str,
-    },
-}
-
-impl CallError {
-    /// Whether the worker may have done, or still be doing, what the call asked.
-    #[must_use]
-    pub fn work_may_have_run(&self) -> bool {
-        match self {
-            Self::Refused(_) => false,
-            Self::Unanswered { outcome, .. } => outcome.work_may_have_run(),
-            Self::Failed { .. } | Self::Drowned { .. } | Self::Unexpected { .. } => true,
-        }
-    }
+    abilities: Abilities,
+    has_experimental_api: bool,
+    /// Ends with this.
+    _task: JoinSet<()>,
 }
 
 impl Client {
-    /// Starts a worker and shakes hands with it.
-    ///
-    /// # Errors
-    /// [`StartError`]; the process, if there was one, is gone by then.
-    pub async fn start(launch: &Launch, initialize: Initialize) -> Result<Self, StartError> {
-        let child = launch.spawn(supervise::Limits::default())?;
-        let mut client = Self {
-            link: Link::new(child, Limits::default()),
-            greeting: Greeting::default(),
-            backlog: Backlog::default(),
-        };
-        match client.shake_hands(initialize).await {
-            Ok(greeting) => Ok(Self { greeting, ..client }),
-            Err(cause) => Err(StartError::Handshake { cause, exit: client.stop().await.into() }),
-        }
-    }
-
     /// What the worker said of itself.
     #[must_use]
     pub fn greeting(&self) -> &Greeting {
-        &self.greeting
+        &self.link.greeting
     }
 
-    /// Starts a thread, and returns its id.
-    ///
-    /// # Errors
-    /// [`CallError`].
-    pub async fn start_thread(&mut self, options: &ThreadOptions) -> Result<Box<str>, CallError> {
-        self.id_from("thread/start", &options.params(), "thread").await
-    }
-
-    /// Loads a thread that an earlier worker has kept, and returns its id.
-    ///
-    /// # Errors
-    /// [`CallError`].
-    pub async fn resume_thread(&mut self, thread: &str, options: &ThreadOptions) -> Result<Box<str>, CallError> {
-        let mut params = options.params();
-        params["threadId"] = json!(thread);
-        params["excludeTurns"] = json!(true);
-        self.id_from("thread/resume", &params, "thread").await
-    }
-
-    /// Starts a turn with a text, and returns its id.
-    ///
-    /// # Errors
-    /// [`CallError`].
-    pub async fn start_turn(&mut self, thread: &str, text: &str) -> Result<Box<str>, CallError> {
-        let params = json!({"threadId": thread, "input": [{"type": "text", "text": text}]});
-        self.id_from("turn/start", &params, "turn").await
-    }
-
-    /// Asks the worker to stop a turn. Its end is the truth, not the answer: a second interrupt is never answered.
-    ///
-    /// # Errors
-    /// [`Refused`], and then nothing was sent.
-    pub fn interrupt(&mut self, thread: &str, turn: &str) -> Result<(), Refused> {
-        let params = encode(&json!({"threadId": thread, "turnId": turn}));
-        self.link.call("turn/interrupt", &params, CALL_TIMEOUT).map(drop)
-    }
-
-    /// Answers a request of the worker.
-    ///
-    /// # Errors
-    /// [`NotOpen`] for a second answer.
-    pub fn answer(&mut self, request: &RequestId, outcome: Result<&Json, &PeerError>) -> Result<(), NotOpen> {
-        self.link.answer(request, outcome)
-    }
-
-    /// The next event; `None` when the worker is gone. Requests that wait for nobody are answered here and not shown.
-    /// Cancel-safe.
-    pub async fn next(&mut self) -> Option<Event> {
-        loop {
-            let event = match self.backlog.pop() {
-                Some(event) => event,
-                None => self.link.next().await?,
-            };
-            if let Some(event) = self.answer_at_once(event) {
-                return Some(event);
-            }
-        }
-    }
-
-    /// Stops the worker and its process group, and says how it ended.
-    pub async fn stop(self) -> Exit {
-        self.link.stop(Ladder::default()).await
-    }
-
-    /// Why the worker hears nothing any more, if that is so.
+    /// What the worker can do, and which dialect it is spoken to in.
     #[must_use]
-    pub fn deafness(&self) -> Option<String> {
-        self.link.stdin_end().map(|end| end.to_string())
+    pub fn abilities(&self) -> &Abilities {
+        &self.link.abilities
     }
 
-    async fn shake_hands(&mut self, initialize: Initialize) -> Result<Greeting, CallError> {
-        let (mut handshake, mut params) = Handshake::start(initialize);
+    /// The same client with another deadline for each of its calls.
+    #[must_use]
+    pub fn with_timeout(&self, call_timeout: Duration) -> Self {
+        Self { call_timeout, ..self.clone() }
+    }
+
+    /// Calls a method of the protocol, with its own types.
+    ///
+    /// # Errors
+    /// [`CallError`]; its `work_may_have_run` says whether the call may be made again without harm.
+    pub async fn call<C: Call>(&self, params: C::Params) -> Result<C::Answer, CallError> {
+        if C::EXPERIMENTAL {
+            self.need_experimental(C::METHOD)?;
+        }
+        let unwritable = |error: serde_json::Error| CallError::Unwritable {
+            method: C::METHOD.into(),
+            reason: error.to_string().into(),
+        };
+        let params = Json::of(&params).map_err(unwritable)?;
+        self.need_stable_fields(C::METHOD, C::EXPERIMENTAL_FIELDS, &params)?;
+        let params = (params.get() != "null").then_some(params);
+        let method = self.link.abilities.name_of(C::METHOD)?;
+        let result = self.send(Line { method: method.into(), params }).await?;
+        serde_json::from_str(result.get())
+            .map_err(|error| CallError::Unexpected { method: method.into(), reason: error.to_string().into() })
+    }
+
+    /// Calls any method, with any parameters, as they are.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn raw(&self, method: &str, params: Option<Json>) -> Result<Json, CallError> {
+        self.send(Line { method: method.into(), params }).await
+    }
+
+    /// What happens on the connection outside of turns, from now on. A reader that falls behind by more than the limit
+    /// is told how much it has missed.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        let key = self.link.shared.exchange().attach_events();
+        Events { link: Arc::clone(&self.link), key }
+    }
+
+    /// The requests that no callback decides, each to be answered before its deadline. There is one such stream; `None`
+    /// if somebody has it. Without it they are declined at once.
+    #[must_use]
+    pub fn requests(&self) -> Option<Requests> {
+        Requests::attach(&self.link)
+    }
+
+    /// Stops the worker, or closes the link to one that listens elsewhere, and says how that went. Turns that run are
+    /// lost; every other handle finds the connection over.
+    pub async fn stop(self) -> Arc<End> {
+        self.link.shared.stop(Ladder::default());
+        self.link.shared.ended().await
+    }
+
+    /// How the connection ended, once it has.
+    pub async fn ended(&self) -> Arc<End> {
+        self.link.shared.ended().await
+    }
+
+    pub(crate) fn need_experimental(&self, what: &str) -> Result<(), CallError> {
+        if self.link.has_experimental_api { Ok(()) } else { Err(CallError::Experimental { what: what.into() }) }
+    }
+
+    /// A field that is not written is no field; the worker would refuse any other that is experimental.
+    fn need_stable_fields(&self, method: &str, experimental: &[&str], params: &Json) -> Result<(), CallError> {
+        if self.link.has_experimental_api || experimental.is_empty() {
+            return Ok(());
+        }
+        let fields: BTreeMap<Cow<'_, str>, IgnoredAny> = params.parse().unwrap_or_default();
+        match experimental.iter().find(|field| fields.contains_key(**field)) {
+            Some(field) => self.need_experimental(&format!("{method}.{field}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a call until it has a result, its deadline passes, or the worker refuses it for another reason than overload.
+    async fn send(&self, line: Line) -> Result<Json, CallError> {
+        if &*line.method == "initialize" {
+            return Err(CallError::AlreadyInitialized);
+        }
+        let deadline = self.deadline();
+        let mut failures = 0;
         loop {
-            let outcome = self.outcome("initialize", &params, HANDSHAKE_TIMEOUT).await?;
-            match handshake.handle(outcome) {
-                Next::Retry(again) => params = again,
-                Next::Ready(greeting) => {
-                    self.link.notify(INITIALIZED)?;
-                    return Ok(greeting);
+            match Calling::start(&self.link.shared, &line, deadline)?.await {
+                Outcome::Answered(result) => return Ok(result),
+                Outcome::Failed(error) if error.code == OVERLOADED => {
+                    failures += 1;
+                    let Some(again) = try_again(failures, deadline) else {
+                        return Err(CallError::of(&line.method, Outcome::Failed(error)));
+                    };
+                    sleep_until(again).await;
                 }
-                Next::Failed(outcome) => return Err(no_result("initialize", outcome)),
+                other => return Err(CallError::of(&line.method, other)),
             }
         }
     }
 
-    async fn id_from(&mut self, method: &str, params: &Value, field: &'static str) -> Result<Box<str>, CallError> {
-        let result = match self.outcome(method, params, CALL_TIMEOUT).await? {
-            Outcome::Answered(result) => result.parse::<Value>().unwrap_or_default(),
-            other => return Err(no_result(method, other)),
-        };
-        let id = result[field]["id"].as_str().map(Box::from);
-        id.ok_or_else(|| CallError::Unexpected { method: method.into(), field })
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.call_timeout
     }
+}
 
-    async fn outcome(&mut self, method: &str, params: &Value, timeout: Duration) -> Result<Outcome, CallError> {
-        let call = self.link.call(method, &encode(params), timeout)?;
-        while let Some(event) = self.link.next().await {
-            match event {
-                Event::Settled { call: settled, outcome } if settled == call => return Ok(outcome),
-                other => {
-                    if let Some(event) = self.answer_at_once(other) {
-                        self.backlog.push(event);
-                    }
-                }
-            }
-            if self.backlog.is_full() {
-                self.link.cancel(call);
-                return Err(CallError::Drowned { method: method.into() });
-            }
+/// When to call an overloaded worker again; `None` if that is not before the deadline.
+pub(crate) fn try_again(failures: u32, deadline: Instant) -> Option<Instant> {
+    let again = Instant::now() + backoff::wait(failures, fastrand::f64());
+    (again < deadline).then_some(again)
+}
+
+/// What happens on a connection outside of turns.
+pub struct Events {
+    link: Arc<Link>,
+    /// `None` for a reader too many, who hears nothing.
+    key: Option<EventsKey>,
+}
+
+impl Events {
+    /// The next event; `None` when the connection is over. Cancel-safe.
+    pub async fn next(&mut self) -> Option<ConnectionEvent> {
+        let key = self.key?;
+        std::future::poll_fn(|context| self.link.shared.exchange().poll_events(key, context)).await
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.link.shared.exchange().detach_events(key);
         }
-        // A connection that is over settles every call before it says so.
-        Err(CallError::Refused(Refused::Closed))
-    }
-
-    fn answer_at_once(&mut self, event: Event) -> Option<Event> {
-        let Event::Request(request) = &event else {
-            return Some(event);
-        };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let Some(answer) = answered_at_once(&request.method, now.as_secs()) else {
-            return Some(event);
-        };
-        // It has just been opened, so it can be answered.
-        _ = self.link.answer(&request.id, answer.as_ref());
-        None
     }
 }
 
-impl ThreadOptions {
-    /// The safe defaults, said explicitly: the worker's own configuration may say otherwise.
-    fn params(&self) -> Value {
-        let mut params = json!({"cwd": self.cwd, "sandbox": "read-only", "approvalPolicy": "on-request"});
-        if let Some(model) = &self.model {
-            params["model"] = json!(model);
-        }
-        params
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("user_agent", &self.link.greeting.user_agent).finish_non_exhaustive()
     }
 }
 
-fn encode(params: &Value) -> Json {
-    Json::of(params).expect("a JSON value can be written")
-}
-
-fn no_result(method: &str, outcome: Outcome) -> CallError {
-    match outcome {
-        Outcome::Failed(error) => CallError::Failed { method: method.into(), error },
-        outcome => CallError::Unanswered { method: method.into(), outcome },
-    }
+/// Waits by asking the exchange.
+pub(crate) async fn poll<T>(
+    shared: &Shared,
+    mut ask: impl FnMut(&mut crate::exchange::Exchange, &mut std::task::Context<'_>) -> Poll<T>,
+) -> T {
+    std::future::poll_fn(|context| ask(&mut shared.exchange(), context)).await
 }

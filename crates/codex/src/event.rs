@@ -21,7 +21,7 @@ pub enum TurnEvent {
         /// The message it belongs to.
         item: Box<str>,
         /// What to append.
-        text: Box<str>,
+        text: String,
     },
     /// More of the model's raw reasoning.
     Reasoning {
@@ -30,7 +30,7 @@ pub enum TurnEvent {
         /// Which part of it.
         index: u32,
         /// What to append.
-        text: Box<str>,
+        text: String,
     },
     /// More of the reasoning's summary.
     ReasoningSummary {
@@ -39,7 +39,7 @@ pub enum TurnEvent {
         /// Which part of it.
         index: u32,
         /// What to append.
-        text: Box<str>,
+        text: String,
     },
     /// Another part of the summary begins.
     ReasoningPart {
@@ -75,7 +75,7 @@ pub enum TurnEvent {
         /// The command's item.
         item: Box<str>,
         /// What to append.
-        text: Box<str>,
+        text: String,
     },
     /// The agent typed into a running command.
     TerminalInteraction {
@@ -91,7 +91,7 @@ pub enum TurnEvent {
         /// The change's item.
         item: Box<str>,
         /// What to append.
-        text: Box<str>,
+        text: String,
     },
     /// A tool server reports progress.
     ToolProgress {
@@ -151,6 +151,13 @@ pub enum TurnEvent {
     ApprovalResolved {
         /// The request, as the worker numbers it.
         request: Box<str>,
+    },
+    /// The reader was so slow that events had to be left out here. The turn is interrupted for it.
+    Cut {
+        /// How many.
+        events: u64,
+        /// What they weighed.
+        bytes: u64,
     },
     /// The turn is over. This comes once, and nothing comes after it.
     TurnEnded {
@@ -218,6 +225,18 @@ pub enum ConnectionEvent {
     Warning {
         /// What.
         message: Box<str>,
+    },
+    /// A line of the worker that could not be used.
+    PassedOver {
+        /// What was wrong with it, and how it begins.
+        report: Box<str>,
+    },
+    /// The reader was so slow that events had to be left out here.
+    Cut {
+        /// How many.
+        events: u64,
+        /// What they weighed.
+        bytes: u64,
     },
     /// Something that has no event of its own, as it came.
     Raw {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wire::{Json, PeerError};
 
 /// What a request asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestKind {
     /// May this command run?
@@ -92,7 +92,17 @@ pub fn declined(method: &str, reason: &str) -> Result<Json, PeerError> {
 }
 
 fn answer(result: &Value) -> Result<Json, PeerError> {
-    Json::of(result).map_err(|error| refusal(&error.to_string()))
+    Ok(written(result))
+}
+
+/// A JSON value as text.
+pub(crate) fn written(value: &Value) -> Json {
+    Json::of(value).expect("a JSON value can be written")
+}
+
+/// The parameters of a message that has none.
+pub(crate) fn nothing() -> Json {
+    written(&json!({}))
 }
 
 fn refusal(reason: &str) -> PeerError {

@@ -12,22 +12,66 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use wire::Json;
 
-use crate::event::{Item, Placed, TurnError, TurnEvent, TurnStatus, Usage, to_snake_case};
+use crate::event::{ConnectionEvent, Item, Placed, Told, TurnError, TurnEvent, TurnStatus, Usage, to_snake_case};
 use crate::requests::RequestKind;
 
-/// The event of a notification; `None` if it belongs to no thread, or says nothing about a turn.
+/// What v1's notifications begin with. Versions that speak both dialects say everything twice.
+const V1_PREFIX: &str = "codex/event/";
+
+/// What a notification tells; `None` for the v1 duplicates that some versions send besides.
 #[must_use]
-pub fn notification(method: &str, params: &Json) -> Option<Placed> {
-    let fields: Fields<'_> = params.parse().ok()?;
-    let thread = fields.text("threadId")?;
+pub fn notification(method: &str, params: &Json) -> Option<Told> {
+    if method.starts_with(V1_PREFIX) {
+        return None;
+    }
+    if let Some(placed) = delta(method, params) {
+        return Some(Told::Turn(placed));
+    }
+    let raw = || ConnectionEvent::Raw { method: method.into(), params: params.clone() };
+    let Ok(fields) = params.parse::<Fields<'_>>() else {
+        return Some(Told::Connection(raw()));
+    };
+    let thread = fields.text("threadId");
     let turn = fields.text("turnId").or_else(|| fields.turn()?.text("id"));
     let event = turn_event(method, &fields).or_else(|| item_event(method, &fields));
-    let event = match event {
-        Some(event) => event,
-        None if turn.is_some() => TurnEvent::Raw { method: method.into(), params: params.clone() },
-        None => return None,
+    Some(match (thread, event) {
+        (Some(thread), Some(event)) => Told::Turn(Placed { thread, turn, event }),
+        (Some(thread), None) if turn.is_some() => {
+            let event = TurnEvent::Raw { method: method.into(), params: params.clone() };
+            Told::Turn(Placed { thread, turn, event })
+        }
+        _ => Told::Connection(connection_event(method, &fields, params).unwrap_or_else(raw)),
+    })
+}
+
+/// The pieces of a streamed text: nearly all that a worker says, so they are read in one pass. What does not fit
+/// goes the long way.
+fn delta(method: &str, params: &Json) -> Option<Placed> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Delta<'a> {
+        #[serde(borrow)]
+        thread_id: Cow<'a, str>,
+        #[serde(borrow)]
+        turn_id: Cow<'a, str>,
+        item_id: Box<str>,
+        delta: String,
+        content_index: Option<u32>,
+        summary_index: Option<u32>,
+    }
+    if !(method.starts_with("item/") && (method.ends_with("/delta") || method.ends_with("Delta"))) {
+        return None;
+    }
+    let Delta { thread_id, turn_id, item_id: item, delta: text, content_index, summary_index } = params.parse().ok()?;
+    let event = match method {
+        "item/agentMessage/delta" => TurnEvent::Text { item, text },
+        "item/commandExecution/outputDelta" => TurnEvent::CommandOutput { item, text },
+        "item/fileChange/outputDelta" => TurnEvent::FileChangeOutput { item, text },
+        "item/reasoning/textDelta" => TurnEvent::Reasoning { item, index: content_index?, text },
+        "item/reasoning/summaryTextDelta" => TurnEvent::ReasoningSummary { item, index: summary_index?, text },
+        _ => return None,
     };
-    Some(Placed { thread, turn, event })
+    Some(Placed { thread: thread_id.into(), turn: Some(turn_id.into()), event })
 }
 
 /// The event of a request that belongs to a turn.
@@ -76,31 +120,61 @@ fn turn_event(method: &str, fields: &Fields<'_>) -> Option<TurnEvent> {
 /// What is told of one item.
 fn item_event(method: &str, fields: &Fields<'_>) -> Option<TurnEvent> {
     let item = || fields.text("itemId");
-    let text = || fields.text("delta");
     let event = match method {
         "item/started" => TurnEvent::ItemStarted { item: whole_item(fields)? },
         "item/completed" => TurnEvent::ItemCompleted { item: whole_item(fields)? },
-        "item/agentMessage/delta" => TurnEvent::Text { item: item()?, text: text()? },
-        "item/reasoning/textDelta" => {
-            TurnEvent::Reasoning { item: item()?, index: fields.get("contentIndex")?, text: text()? }
-        }
-        "item/reasoning/summaryTextDelta" => {
-            TurnEvent::ReasoningSummary { item: item()?, index: fields.get("summaryIndex")?, text: text()? }
-        }
         "item/reasoning/summaryPartAdded" => {
             TurnEvent::ReasoningPart { item: item()?, index: fields.get("summaryIndex")? }
         }
-        "item/commandExecution/outputDelta" => TurnEvent::CommandOutput { item: item()?, text: text()? },
         "item/commandExecution/terminalInteraction" => TurnEvent::TerminalInteraction {
             item: item()?,
             process: fields.text("processId")?,
             input: fields.text("stdin")?,
         },
-        "item/fileChange/outputDelta" => TurnEvent::FileChangeOutput { item: item()?, text: text()? },
         "item/mcpToolCall/progress" => TurnEvent::ToolProgress { item: item()?, message: fields.text("message")? },
         _ => return None,
     };
     Some(event)
+}
+
+/// What is told of the connection, of the account, or of a thread outside of its turns.
+fn connection_event(method: &str, fields: &Fields<'_>, params: &Json) -> Option<ConnectionEvent> {
+    let params = || params.clone();
+    let event = match method {
+        "thread/started" => {
+            let thread: Fields<'_> = fields.get("thread")?;
+            ConnectionEvent::ThreadStarted { thread: thread.text("id")?, params: params() }
+        }
+        "thread/status/changed" => {
+            let status: Fields<'_> = fields.get("status")?;
+            ConnectionEvent::ThreadStatus {
+                thread: fields.text("threadId")?,
+                status: to_snake_case(&status.text("type")?),
+                flags: words(status.get("activeFlags").unwrap_or_default()),
+            }
+        }
+        "account/updated" => ConnectionEvent::AccountUpdated { params: params() },
+        "account/login/completed" => {
+            ConnectionEvent::LoginCompleted { success: fields.get("success")?, error: fields.text("error") }
+        }
+        "account/rateLimits/updated" => ConnectionEvent::RateLimits { params: params() },
+        "mcpServer/oauthLogin/completed" => ConnectionEvent::ToolServerLogin {
+            name: fields.text("name")?,
+            success: fields.get("success")?,
+            error: fields.text("error"),
+        },
+        "warning" => ConnectionEvent::Warning { message: fields.text("message")? },
+        "configWarning" | "deprecationNotice" => {
+            let details = fields.text("details").map(|details| format!(": {details}")).unwrap_or_default();
+            ConnectionEvent::Warning { message: format!("{}{details}", fields.text("summary")?).into() }
+        }
+        _ => return None,
+    };
+    Some(event)
+}
+
+fn words(names: Vec<Box<str>>) -> Vec<Box<str>> {
+    names.iter().map(|name| to_snake_case(name)).collect()
 }
 
 fn ended(turn: &Fields<'_>) -> TurnEvent {

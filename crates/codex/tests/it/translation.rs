@@ -5,8 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use codex::event::{Placed, TurnEvent};
-use codex::turn::Turn;
+use codex::event::{ConnectionEvent, Placed, Told, TurnEvent};
 use codex::v2;
 use expect_test::{Expect, expect};
 use serde_json::Value;
@@ -34,7 +33,10 @@ fn placed(message: &Value) -> Option<Placed> {
     let params = Json::of(&message["params"]).unwrap();
     match message.get("id") {
         Some(id) => v2::request(&id.to_string(), method, &params),
-        None => v2::notification(method, &params),
+        None => match v2::notification(method, &params) {
+            Some(Told::Turn(placed)) => Some(placed),
+            Some(Told::Connection(_)) | None => None,
+        },
     }
 }
 
@@ -245,15 +247,14 @@ type Texts = BTreeMap<Box<str>, String>;
 fn every_recorded_turn_ends_once_and_its_text_is_whole() {
     let mut ended = 0;
     for path in recordings() {
-        let mut turns: BTreeMap<Box<str>, (Turn, Texts)> = BTreeMap::new();
+        let mut turns: BTreeMap<Box<str>, (bool, Texts)> = BTreeMap::new();
         for placed in received(&path).iter().filter_map(placed) {
-            let Some(id) = placed.turn.clone() else {
+            let Some(id) = placed.turn else {
                 continue;
             };
-            let begin = || (Turn::new(&placed.thread, &id), BTreeMap::new());
-            let (turn, texts) = turns.entry(id.clone()).or_insert_with(begin);
-            assert!(!turn.is_over() || !matches!(placed.event, TurnEvent::TurnEnded { .. }));
-            match turn.take(placed) {
+            let (is_over, texts) = turns.entry(id).or_default();
+            let event = Some(placed.event).filter(|_| !*is_over);
+            match event {
                 Some(TurnEvent::Text { item, text }) => texts.entry(item).or_default().push_str(&text),
                 Some(TurnEvent::ItemCompleted { item }) if &*item.kind == "agent_message" => {
                     // A connection can opt out of deltas.
@@ -262,7 +263,10 @@ fn every_recorded_turn_ends_once_and_its_text_is_whole() {
                         assert_eq!(whole["text"].as_str(), Some(text.as_str()));
                     }
                 }
-                Some(TurnEvent::TurnEnded { .. }) => ended += 1,
+                Some(TurnEvent::TurnEnded { .. }) => {
+                    *is_over = true;
+                    ended += 1;
+                }
                 _ => {}
             }
         }
@@ -272,23 +276,63 @@ fn every_recorded_turn_ends_once_and_its_text_is_whole() {
 
 #[test]
 fn what_is_newer_than_we_are_is_passed_on_raw() {
-    let event = |method: &str, params: &str| {
-        v2::notification(method, &Json::new(params).unwrap()).map(|placed| name_of(&placed.event))
+    let told = |method: &str, params: &str| match v2::notification(method, &Json::new(params).unwrap()) {
+        Some(Told::Turn(placed)) => name_of(&placed.event),
+        Some(Told::Connection(ConnectionEvent::Raw { .. })) => "raw, of no turn".into(),
+        other => format!("{other:?}"),
     };
     let in_turn = r#"{"threadId":"t","turnId":"u","surprise":[1]}"#;
-    assert_eq!(event("item/hologram/delta", in_turn).as_deref(), Some("raw"));
-    assert_eq!(event("item/agentMessage/delta", in_turn).as_deref(), Some("raw"));
-    assert_eq!(event("thread/mood/changed", r#"{"threadId":"t"}"#), None);
-    assert_eq!(event("weather/changed", r#"{"rain":true}"#), None);
+    assert_eq!(told("item/hologram/delta", in_turn), "raw");
+    assert_eq!(told("item/agentMessage/delta", in_turn), "raw");
+    assert_eq!(told("thread/mood/changed", r#"{"threadId":"t"}"#), "raw, of no turn");
+    assert_eq!(told("weather/changed", r#"{"rain":true}"#), "raw, of no turn");
+    assert_eq!(told("weather/changed", "[1]"), "raw, of no turn");
     let ended = |turn: &str| {
         let params = Json::new(&format!(r#"{{"threadId":"t","turn":{turn}}}"#)).unwrap();
-        serde_json::to_value(v2::notification("turn/completed", &params).unwrap().event).unwrap()
+        let Some(Told::Turn(placed)) = v2::notification("turn/completed", &params) else {
+            panic!("{turn} ends no turn");
+        };
+        serde_json::to_value(placed.event).unwrap()
     };
     assert_eq!(ended(r#"{"id":"u","status":"completed","error":{"code":7}}"#)["error"]["message"], r#"{"code":7}"#);
     assert_eq!(ended(r#"{"id":"u","status":{"type":"evaporated"}}"#)["status"], "failed");
     assert_eq!(ended(r#"{"id":"u"}"#)["type"], "turn_ended");
     let spoiled = r#"{"threadId":"t","turnId":"u","itemId":"i","delta":"x","plan":7,"turn":[],"error":1}"#;
-    assert_eq!(event("item/agentMessage/delta", spoiled).as_deref(), Some("text"));
+    assert_eq!(told("item/agentMessage/delta", spoiled), "text");
     let delta = r#"{"threadId":"t","turnId":"u","itemId":"i","delta":7}"#;
-    assert_eq!(event("item/agentMessage/delta", delta).as_deref(), Some("raw"));
+    assert_eq!(told("item/agentMessage/delta", delta), "raw");
+}
+
+#[test]
+fn the_duplicates_of_the_old_dialect_are_dropped_by_name() {
+    assert!(v2::notification("codex/event/agent_message_delta", &Json::new(r#"{"msg":{}}"#).unwrap()).is_none());
+}
+
+#[test]
+fn what_belongs_to_no_turn_is_told_of_the_connection() {
+    let told = |method: &str, params: &str| match v2::notification(method, &Json::new(params).unwrap()) {
+        Some(Told::Connection(event)) => serde_json::to_string(&event).unwrap(),
+        other => format!("{other:?}"),
+    };
+    let seen = [
+        told(
+            "thread/status/changed",
+            r#"{"threadId":"t","status":{"type":"active","activeFlags":["waitingOnApproval"]}}"#,
+        ),
+        told("thread/status/changed", r#"{"threadId":"t","status":{"type":"systemError"}}"#),
+        told("account/login/completed", r#"{"loginId":"l","success":false,"error":"no"}"#),
+        told("mcpServer/oauthLogin/completed", r#"{"name":"jira","success":true,"error":null}"#),
+        told("configWarning", r#"{"summary":"unknown key","details":"colour"}"#),
+        told("warning", r#"{"threadId":null,"message":"low on disk"}"#),
+        told("account/rateLimits/updated", r#"{"rateLimits":{"primary":null}}"#),
+    ];
+    expect![[r#"
+        {"type":"thread_status","thread":"t","status":"active","flags":["waiting_on_approval"]}
+        {"type":"thread_status","thread":"t","status":"system_error","flags":[]}
+        {"type":"login_completed","success":false,"error":"no"}
+        {"type":"tool_server_login","name":"jira","success":true,"error":null}
+        {"type":"warning","message":"unknown key: colour"}
+        {"type":"warning","message":"low on disk"}
+        {"type":"rate_limits","params":{"rateLimits":{"primary":null}}}"#]]
+    .assert_eq(&seen.join("\n"));
 }

@@ -30,21 +30,19 @@ fn json_prints_one_event_per_line_and_the_end_last() {
         "item_started",
         "reasoning_part",
         "reasoning_summary",
-        "reasoning_summary",
-        "reasoning_summary",
         "reasoning_part",
         "reasoning_summary",
         "reasoning",
-        "reasoning",
         "item_completed",
         "item_started",
-        "text",
         "text",
         "item_completed",
         "token_usage",
         "turn_ended",
     ];
-    let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| *name != "warning").collect();
+    let mut names: Vec<&str> = names.iter().map(String::as_str).filter(|name| *name != "warning").collect();
+    // How many pieces a text comes in depends on how fast it is read.
+    names.dedup();
     assert_eq!(names, expected);
     assert_eq!(ended.end()["status"], "completed");
 }
@@ -220,14 +218,14 @@ fn wrong_answers_are_noted_and_the_right_ones_count() {
 }
 
 #[test]
-fn a_worker_of_the_old_dialect_is_refused_with_a_hint() {
+fn a_worker_of_the_old_dialect_is_spoken_to_in_it() {
     let state = State::new();
     let worker = state.worker("", "");
     let text = std::fs::read_to_string(&worker).unwrap().replace("--script", "--dialect v1 --script");
     std::fs::write(&worker, text).unwrap();
-    let ended = state.ask(&["--worker", &worker, "hello"]).end();
-    assert_eq!(ended.code(), Some(1));
-    assert!(ended.stderr.contains("is this a codex that speaks the v2 dialect?"), "{}", ended.stderr);
+    let ended = state.ask(&["--worker", &worker, "[[text]]"]).end();
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "Hello from mock.\n");
 }
 
 #[test]

@@ -1,0 +1,187 @@
+//! Rust code that decides a worker's requests: a function or an async function per kind of request. Callbacks run off
+//! the read path, several at once, each until its request's deadline; one that panics or cannot decide has declined.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::{Future, IntoFuture, Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+use wire::{Json, PeerError, RequestId};
+
+use crate::decision::{Decision, Ruling};
+use crate::driver::Shared;
+use crate::exchange::{Asked, Exchange, Patience};
+use crate::protocol::Request;
+use crate::requests::{self, RequestKind};
+
+/// Who decides what.
+#[derive(Clone, Default)]
+pub struct Callbacks {
+    by_kind: HashMap<RequestKind, Callback>,
+    by_method: HashMap<&'static str, Callback>,
+    pub(crate) patience: Patience,
+}
+
+type Callback = Arc<dyn Fn(Asked) -> Pin<Box<dyn Future<Output = Ruling> + Send>> + Send + Sync>;
+
+/// A typed answer to one request, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply<A> {
+    /// This.
+    Answer(A),
+    /// No, and why.
+    Refuse(String),
+    /// Whoever holds the request's id answers it later, before its deadline.
+    Later,
+}
+
+/// So that a callback may be a plain function.
+impl<A> IntoFuture for Reply<A> {
+    type Output = Self;
+    type IntoFuture = Ready<Self>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        ready(self)
+    }
+}
+
+impl Callbacks {
+    /// Nobody decides anything: whatever is asked is declined, unless somebody reads the stream of requests.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Decides commands, file changes, permissions or elicitations, in either dialect. The callback is a function that
+    /// returns a [`Decision`], or an async one. It must not block its thread.
+    #[must_use]
+    pub fn on_approval<F, D>(mut self, kind: RequestKind, callback: F) -> Self
+    where
+        F: Fn(Asked) -> D + Send + Sync + 'static,
+        D: IntoFuture<Output = Decision>,
+        D::IntoFuture: Send + 'static,
+    {
+        let callback = Arc::new(callback);
+        let erased: Callback = Arc::new(move |asked| {
+            let callback = Arc::clone(&callback);
+            Box::pin(async move {
+                let decision = callback(asked.clone()).into_future().await;
+                decision.rule(&asked).unwrap_or_else(|error| declined(&asked, &error.to_string()))
+            })
+        });
+        self.by_kind.insert(kind, erased);
+        self
+    }
+
+    /// Answers one request of the protocol with its own type; wins over [`Self::on_approval`].
+    #[must_use]
+    pub fn on<R, F, D>(mut self, callback: F) -> Self
+    where
+        R: Request,
+        R::Params: Send + 'static,
+        F: Fn(R::Params) -> D + Send + Sync + 'static,
+        D: IntoFuture<Output = Reply<R::Answer>>,
+        D::IntoFuture: Send + 'static,
+    {
+        let callback = Arc::new(callback);
+        let erased: Callback = Arc::new(move |asked| {
+            let callback = Arc::clone(&callback);
+            Box::pin(async move {
+                let params = match asked.typed::<R>() {
+                    Ok(params) => params,
+                    Err(error) => return declined(&asked, &format!("the request cannot be read: {error}")),
+                };
+                match callback(params).into_future().await {
+                    Reply::Answer(answer) => Json::of(&answer)
+                        .map_or_else(|error| declined(&asked, &error.to_string()), |json| Ruling::Answer(Ok(json))),
+                    Reply::Refuse(reason) => declined(&asked, &reason),
+                    Reply::Later => Ruling::Later,
+                }
+            })
+        });
+        self.by_method.insert(R::METHOD, erased);
+        self
+    }
+
+    /// How long a decision may take.
+    #[must_use]
+    pub fn with_patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The requests that a callback here answers with its own type.
+    pub(crate) fn methods(&self) -> Vec<&'static str> {
+        self.by_method.keys().copied().collect()
+    }
+
+    /// Starts to decide a request, or leaves it to the reader of the stream of requests.
+    pub(crate) fn decide(
+        &self,
+        asked: Asked,
+        exchange: &mut Exchange,
+        shared: &Arc<Shared>,
+        deciding: &mut JoinSet<()>,
+    ) {
+        let callback = self.by_method.get(&*asked.method).or_else(|| self.by_kind.get(&asked.kind));
+        let Some(callback) = callback.cloned() else {
+            return exchange.leave_to_reader(&asked.id);
+        };
+        let undecided = Undecided { shared: Arc::clone(shared), request: asked.id.clone(), is_open: true };
+        deciding.spawn(async move {
+            let deadline = Instant::from_std(asked.deadline);
+            // Called in here, so that a function that takes its time or panics does it in its own task.
+            let ruling = timeout_at(deadline, async { callback(asked).await }).await;
+            match ruling {
+                Ok(Ruling::Answer(answer)) => undecided.answer(answer.as_ref()),
+                Ok(Ruling::Later) => undecided.leave(),
+                // The exchange has declined it.
+                Err(_) => undecided.leave(),
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Callbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut methods: Vec<_> = self.by_method.keys().collect();
+        methods.sort_unstable();
+        f.debug_struct("Callbacks")
+            .field("kinds", &self.by_kind.len())
+            .field("methods", &methods)
+            .finish_non_exhaustive()
+    }
+}
+
+fn declined(asked: &Asked, reason: &str) -> Ruling {
+    Ruling::Answer(requests::declined(&asked.method, reason))
+}
+
+/// A request that a callback decides: if it ends without a decision, the request is declined.
+struct Undecided {
+    shared: Arc<Shared>,
+    request: RequestId,
+    is_open: bool,
+}
+
+impl Undecided {
+    fn answer(mut self, answer: Result<&Json, &PeerError>) {
+        self.is_open = false;
+        // Its deadline may have passed, or its turn: then the first answer has won.
+        _ = self.shared.change(|exchange| exchange.answer(&self.request, answer));
+    }
+
+    fn leave(mut self) {
+        self.is_open = false;
+    }
+}
+
+impl Drop for Undecided {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.shared.change(|exchange| exchange.decline(&self.request, "the callback failed"));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! How a client comes to be: a process or a socket, the handshake, one probe of what the worker can do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use supervise::{Ladder, Launch, SpawnError};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wire::{Connection, Outcome};
+
+use super::calling::Calling;
+use super::{Client, Link, Options};
+use crate::abilities::{Abilities, Dialect, PROBE};
+use crate::dialect::{Line, Reader};
+use crate::driver::{Shared, drive};
+use crate::endpoint::Endpoint;
+use crate::error::CallError;
+use crate::exchange::Exchange;
+use crate::handshake::{Greeting, Handshake, INITIALIZED, Next};
+use crate::transport::{ConnectError, End, Transport};
+
+/// How long the worker may think about a method that it does not have.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no process.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// There is no socket.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// What is there is no worker, or not one that we can talk to.
+    #[error("the handshake failed: {cause}. {end}")]
+    Handshake {
+        /// What went wrong.
+        cause: CallError,
+        /// How the process then ended, with its last words, or the socket.
+        end: Arc<End>,
+    },
+}
+
+impl Client {
+    /// Starts a worker as a process of ours, and shakes hands with it over its stdin and stdout.
+    ///
+    /// # Errors
+    /// [`StartError`]; the process, if there was one, is gone by then.
+    pub async fn start(launch: &Launch, options: Options) -> Result<Self, StartError> {
+        let child = launch.spawn(supervise::Limits::default())?;
+        Self::establish(Transport::child(child), options).await
+    }
+
+    /// Connects to a worker that listens, and shakes hands with it.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn connect(endpoint: &Endpoint, options: Options) -> Result<Self, StartError> {
+        let transport = Transport::connect(endpoint, options.socket_limits).await?;
+        Self::establish(transport, options).await
+    }
+
+    async fn establish(transport: Transport, options: Options) -> Result<Self, StartError> {
+        let callbacks = Arc::new(options.callbacks.clone());
+        let exchange =
+            Exchange::new(options.limits.clone(), callbacks.patience, callbacks.methods(), options.json_rpc_field);
+        let shared = Arc::new(Shared::new(exchange));
+        let mut task = JoinSet::new();
+        task.spawn(drive(Arc::clone(&shared), transport, callbacks));
+        match introduce(&shared, &options).await {
+            Ok((greeting, abilities)) => {
+                if abilities.dialect == Dialect::V1 {
+                    shared.exchange().reader = Reader::V1(Box::default());
+                }
+                let has_experimental_api = options.experimental_api;
+                let link = Link { shared, greeting, abilities, has_experimental_api, _task: task };
+                Ok(Self { link: Arc::new(link), call_timeout: options.call_timeout })
+            }
+            Err(cause) => {
+                shared.stop(Ladder::default());
+                Err(StartError::Handshake { cause, end: shared.ended().await })
+            }
+        }
+    }
+}
+
+/// The handshake, then the probe: no other call leaves before `initialized`.
+async fn introduce(shared: &Arc<Shared>, options: &Options) -> Result<(Greeting, Abilities), CallError> {
+    let deadline = Instant::now() + options.handshake_timeout;
+    let (mut handshake, mut params) = Handshake::start(options.initialize());
+    let greeting = loop {
+        let line = Line::new("initialize", &params);
+        match handshake.handle(Calling::start(shared, &line, deadline)?.await) {
+            Next::Retry(again) => params = again,
+            Next::Ready(greeting) => break greeting,
+            Next::Failed(outcome) => return Err(CallError::of("initialize", outcome)),
+        }
+    };
+    shared.change(|exchange| Connection::notify(&mut exchange.connection, INITIALIZED, None))?;
+    let deadline = Instant::now() + PROBE_TIMEOUT;
+    let probe = Calling::start(shared, &Line { method: PROBE.into(), params: None }, deadline)?.await;
+    if let Outcome::Closed(_) = probe {
+        return Err(CallError::of(PROBE, probe));
+    }
+    let abilities = Abilities::judge(&greeting, &probe);
+    Ok((greeting, abilities))
+}

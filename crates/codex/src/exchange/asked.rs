@@ -1,0 +1,193 @@
+//! What the worker asks and waits for: each request is answered exactly once, by whoever decides, or declined when its
+//! deadline passes, when nobody can decide, or when its turn is over.
+
+use std::collections::{HashMap, VecDeque};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use wire::{Json, RequestId};
+
+use crate::event::Placed;
+use crate::requests::{self, RequestKind};
+
+/// A request of the worker that waits for a decision.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Names it when it is answered.
+    pub id: RequestId,
+    /// What is to be decided.
+    pub kind: RequestKind,
+    /// The worker's method.
+    pub method: Box<str>,
+    /// The thread that waits.
+    pub thread: Option<Box<str>>,
+    /// The turn that waits.
+    pub turn: Option<Box<str>>,
+    /// The request as it came.
+    pub params: Json,
+    /// When it is declined.
+    pub deadline: Instant,
+}
+
+/// How long a decision may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// A person, a rule or a callback that decides.
+    pub decision: Duration,
+    /// The caller whose tool is called: it may have to be asked over a connection that comes and goes.
+    pub tool_call: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { decision: Duration::from_secs(10 * 60), tool_call: Duration::from_secs(60 * 60) }
+    }
+}
+
+/// What all open requests together may weigh; the next one is refused.
+const OPEN_BYTES_MAX: usize = 64 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct OpenRequests {
+    open: HashMap<RequestId, Asked>,
+    bytes: usize,
+    /// Those that nobody has looked at.
+    fresh: VecDeque<RequestId>,
+    /// Those that wait for whoever reads the stream of requests.
+    waiting: VecDeque<RequestId>,
+    has_reader: bool,
+    reader: Option<Waker>,
+    is_finished: bool,
+}
+
+impl OpenRequests {
+    /// A request that somebody has to decide; `None` if there is no room for it.
+    pub(crate) fn open(&mut self, asked: Asked) -> Option<()> {
+        let bytes = asked.params.get().len();
+        if self.bytes + bytes > OPEN_BYTES_MAX {
+            return None;
+        }
+        self.bytes += bytes;
+        self.fresh.push_back(asked.id.clone());
+        self.open.insert(asked.id.clone(), asked);
+        Some(())
+    }
+
+    /// The next request that nobody has looked at.
+    pub(crate) fn next_fresh(&mut self) -> Option<Asked> {
+        while let Some(id) = self.fresh.pop_front() {
+            if let Some(asked) = self.open.get(&id) {
+                return Some(asked.clone());
+            }
+        }
+        None
+    }
+
+    /// Leaves a request to the reader of the stream; `None` if there is none.
+    pub(crate) fn leave_to_reader(&mut self, id: &RequestId) -> Option<()> {
+        if !self.has_reader {
+            return None;
+        }
+        self.waiting.push_back(id.clone());
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+        Some(())
+    }
+
+    /// Somebody reads the stream from now on; `None` if somebody does already.
+    pub(crate) fn attach_reader(&mut self) -> Option<()> {
+        (!std::mem::replace(&mut self.has_reader, true)).then_some(())
+    }
+
+    /// Nobody reads the stream any more: what it never handed out is returned.
+    pub(crate) fn detach_reader(&mut self) -> Vec<RequestId> {
+        self.has_reader = false;
+        self.waiting.drain(..).collect()
+    }
+
+    pub(crate) fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Option<Asked>> {
+        while let Some(id) = self.waiting.pop_front() {
+            if let Some(asked) = self.open.get(&id) {
+                return Poll::Ready(Some(asked.clone()));
+            }
+        }
+        if self.is_finished {
+            return Poll::Ready(None);
+        }
+        self.reader = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    pub(crate) fn get(&self, id: &RequestId) -> Option<&Asked> {
+        self.open.get(id)
+    }
+
+    /// It is answered, or needs no answer any more.
+    pub(crate) fn close(&mut self, id: &RequestId) -> Option<Asked> {
+        let asked = self.open.remove(id)?;
+        self.bytes -= asked.params.get().len();
+        Some(asked)
+    }
+
+    /// The request of a thread that the worker has numbered so.
+    pub(crate) fn numbered(&self, thread: &str, raw: &str) -> Option<RequestId> {
+        let is_it = |asked: &&Asked| asked.id.as_raw() == raw && asked.thread.as_deref() == Some(thread);
+        self.open.values().find(is_it).map(|asked| asked.id.clone())
+    }
+
+    pub(crate) fn of_turn(&self, thread: &str, turn: &str) -> Vec<RequestId> {
+        let is_its = |asked: &&Asked| {
+            asked.thread.as_deref() == Some(thread) && asked.turn.as_deref().is_none_or(|its| its == turn)
+        };
+        self.open.values().filter(is_its).map(|asked| asked.id.clone()).collect()
+    }
+
+    pub(crate) fn first_deadline(&self) -> Option<Instant> {
+        self.open.values().map(|asked| asked.deadline).min()
+    }
+
+    pub(crate) fn overdue(&self, now: Instant) -> Vec<RequestId> {
+        let overdue = self.open.values().filter(|asked| asked.deadline <= now);
+        overdue.map(|asked| asked.id.clone()).collect()
+    }
+
+    /// The connection is over: nothing waits any more.
+    pub(crate) fn finish(&mut self) {
+        self.open.clear();
+        self.bytes = 0;
+        self.fresh.clear();
+        self.waiting.clear();
+        self.is_finished = true;
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+impl Asked {
+    pub(crate) fn new(request: wire::Request, place: Option<&Placed>, patience: Patience, now: Instant) -> Self {
+        let kind = RequestKind::of(&request.method);
+        let limit = if kind == RequestKind::ToolCall { patience.tool_call } else { patience.decision };
+        Self {
+            id: request.id,
+            kind,
+            method: request.method,
+            thread: place.map(|place| place.thread.clone()),
+            turn: place.and_then(|place| place.turn.clone()),
+            params: request.params.unwrap_or_else(requests::nothing),
+            deadline: now + limit,
+        }
+    }
+
+    /// Types the parameters.
+    ///
+    /// # Errors
+    /// They are not of that shape, or the request is another one.
+    pub fn typed<R: crate::protocol::Request>(&self) -> Result<R::Params, serde_json::Error> {
+        if *self.method != *R::METHOD {
+            return Err(serde::de::Error::custom(format!("this is {}, not {}", self.method, R::METHOD)));
+        }
+        serde_json::from_str(self.params.get())
+    }
+}

@@ -1,0 +1,293 @@
+//! What waits for one reader, bounded by bytes. Neighbouring pieces of one text become one piece, so that a slow reader
+//! gets fewer and larger events. At the bound whatever is not vital is left out, and one event says how much: never
+//! silence, and what is vital is never left out.
+
+use std::collections::VecDeque;
+use std::mem::{discriminant, take};
+use std::task::{Context, Poll, Waker};
+
+use crate::event::{ConnectionEvent, TurnEvent};
+
+/// What a mailbox has to know of an event.
+pub(crate) trait Letter: Sized {
+    /// What it weighs.
+    fn bytes(&self) -> usize;
+    /// Whether it must reach its reader whatever waits.
+    fn is_vital(&self) -> bool;
+    /// Takes the next event into this one, or gives it back.
+    fn merge(&mut self, next: Self) -> Option<Self>;
+    /// Says that so many events, of so many bytes, were left out here.
+    fn cut(events: u64, bytes: u64) -> Self;
+}
+
+/// An event counts for this much besides its text.
+const EVENT_BYTES: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Mailbox<T> {
+    letters: VecDeque<T>,
+    bytes: usize,
+    bytes_max: usize,
+    /// Events and bytes left out since the last one that waits.
+    left_out: (u64, u64),
+    is_finished: bool,
+    reader: Option<Waker>,
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Posted {
+    Kept,
+    LeftOut,
+}
+
+impl<T: Letter> Mailbox<T> {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { letters: VecDeque::new(), bytes: 0, bytes_max, left_out: (0, 0), is_finished: false, reader: None }
+    }
+
+    pub(crate) fn post(&mut self, letter: T) -> Posted {
+        let bytes = letter.bytes() + EVENT_BYTES;
+        if !letter.is_vital() && self.bytes + bytes > self.bytes_max {
+            self.left_out.0 += 1;
+            self.left_out.1 += (bytes - EVENT_BYTES) as u64;
+            return Posted::LeftOut;
+        }
+        self.say_what_was_left_out();
+        self.append(letter);
+        self.wake();
+        Posted::Kept
+    }
+
+    /// Nothing comes any more; what waits can still be taken.
+    pub(crate) fn finish(&mut self) {
+        self.is_finished = true;
+        self.wake();
+    }
+
+    pub(crate) fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        if self.letters.is_empty() {
+            self.say_what_was_left_out();
+        }
+        match self.letters.pop_front() {
+            Some(letter) => {
+                self.bytes -= letter.bytes() + EVENT_BYTES;
+                Poll::Ready(Some(letter))
+            }
+            None if self.is_finished => Poll::Ready(None),
+            None => {
+                self.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn say_what_was_left_out(&mut self) {
+        if let (events @ 1.., bytes) = take(&mut self.left_out) {
+            self.append(T::cut(events, bytes));
+        }
+    }
+
+    fn append(&mut self, letter: T) {
+        let before = self.letters.back().map_or(0, Letter::bytes);
+        let apart = match self.letters.back_mut() {
+            Some(last) => last.merge(letter),
+            None => Some(letter),
+        };
+        match apart {
+            Some(letter) => {
+                self.bytes += letter.bytes() + EVENT_BYTES;
+                self.letters.push_back(letter);
+            }
+            None => self.bytes = self.bytes - before + self.letters.back().map_or(0, Letter::bytes),
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+impl Letter for TurnEvent {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text { text, .. }
+            | Self::Reasoning { text, .. }
+            | Self::ReasoningSummary { text, .. }
+            | Self::CommandOutput { text, .. }
+            | Self::FileChangeOutput { text, .. } => text.len(),
+            Self::Diff { diff } => diff.len(),
+            Self::Plan { steps, .. } => steps.iter().map(|step| step.step.len()).sum(),
+            Self::ItemStarted { item } | Self::ItemCompleted { item } => item.raw.get().len(),
+            Self::ApprovalWanted { params, .. } | Self::Raw { params, .. } => params.get().len(),
+            Self::ToolWanted { arguments, .. } => arguments.get().len(),
+            Self::Warning { message } | Self::ToolProgress { message, .. } => message.len(),
+            Self::TerminalInteraction { input, .. } => input.len(),
+            Self::Error { error, .. } => error.message.len(),
+            Self::TurnStarted { .. }
+            | Self::ReasoningPart { .. }
+            | Self::Compacted
+            | Self::TokenUsage { .. }
+            | Self::ApprovalResolved { .. }
+            | Self::Cut { .. }
+            | Self::TurnEnded { .. } => 0,
+        }
+    }
+
+    fn is_vital(&self) -> bool {
+        matches!(
+            self,
+            Self::TurnStarted { .. }
+                | Self::ApprovalWanted { .. }
+                | Self::ToolWanted { .. }
+                | Self::ApprovalResolved { .. }
+                | Self::TurnEnded { .. }
+        )
+    }
+
+    fn merge(&mut self, mut next: Self) -> Option<Self> {
+        if discriminant(self) != discriminant(&next) {
+            return Some(next);
+        }
+        if matches!(self, Self::Diff { .. } | Self::Plan { .. }) {
+            // Each says the whole again, so the last one is enough.
+            *self = next;
+            return None;
+        }
+        match (piece(self), piece(&mut next)) {
+            (Some((place, text)), Some((other, more))) if place == other => text.push_str(more),
+            _ => return Some(next),
+        }
+        None
+    }
+
+    fn cut(events: u64, bytes: u64) -> Self {
+        Self::Cut { events, bytes }
+    }
+}
+
+/// A piece of a text, and which text it is a piece of.
+fn piece(event: &mut TurnEvent) -> Option<((&str, u32), &mut String)> {
+    match event {
+        TurnEvent::Text { item, text }
+        | TurnEvent::CommandOutput { item, text }
+        | TurnEvent::FileChangeOutput { item, text } => Some(((item, 0), text)),
+        TurnEvent::Reasoning { item, index, text } | TurnEvent::ReasoningSummary { item, index, text } => {
+            Some(((item, *index), text))
+        }
+        _ => None,
+    }
+}
+
+impl Letter for ConnectionEvent {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::ThreadStarted { params, .. }
+            | Self::AccountUpdated { params }
+            | Self::RateLimits { params }
+            | Self::Raw { params, .. } => params.get().len(),
+            Self::Warning { message } | Self::PassedOver { report: message } => message.len(),
+            Self::ThreadStatus { .. }
+            | Self::LoginCompleted { .. }
+            | Self::ToolServerLogin { .. }
+            | Self::Cut { .. } => 0,
+        }
+    }
+
+    fn is_vital(&self) -> bool {
+        false
+    }
+
+    fn merge(&mut self, next: Self) -> Option<Self> {
+        match (self, next) {
+            (limits @ Self::RateLimits { .. }, next @ Self::RateLimits { .. }) => *limits = next,
+            (_, next) => return Some(next),
+        }
+        None
+    }
+
+    fn cut(events: u64, bytes: u64) -> Self {
+        Self::Cut { events, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::TurnStatus;
+
+    fn text(item: &str, text: &str) -> TurnEvent {
+        TurnEvent::Text { item: item.into(), text: text.into() }
+    }
+
+    fn wanted(request: &str) -> TurnEvent {
+        TurnEvent::ApprovalResolved { request: request.into() }
+    }
+
+    fn taken(mailbox: &mut Mailbox<TurnEvent>) -> Vec<String> {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut taken = Vec::new();
+        while let Poll::Ready(Some(event)) = mailbox.poll_take(&mut context) {
+            taken.push(serde_json::to_string(&event).unwrap());
+        }
+        assert_eq!(mailbox.bytes, 0, "the books balance");
+        taken
+    }
+
+    #[test]
+    fn neighbouring_pieces_of_one_text_become_one() {
+        let mut mailbox = Mailbox::new(1000);
+        for event in [text("a", "one "), text("a", "two"), text("b", "three"), wanted("7"), text("b", "four")] {
+            assert_eq!(mailbox.post(event), Posted::Kept);
+        }
+        assert_eq!(
+            taken(&mut mailbox),
+            [
+                r#"{"type":"text","item":"a","text":"one two"}"#,
+                r#"{"type":"text","item":"b","text":"three"}"#,
+                r#"{"type":"approval_resolved","request":"7"}"#,
+                r#"{"type":"text","item":"b","text":"four"}"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn at_the_bound_a_cut_says_what_is_missing_and_nothing_vital_is() {
+        let mut mailbox = Mailbox::new(150);
+        assert_eq!(mailbox.post(text("a", "0123456789")), Posted::Kept);
+        assert_eq!(mailbox.post(text("a", &"x".repeat(100))), Posted::LeftOut);
+        assert_eq!(mailbox.post(text("a", &"y".repeat(90))), Posted::LeftOut);
+        mailbox.post(wanted("7"));
+        mailbox.post(TurnEvent::TurnEnded { status: TurnStatus::Completed, error: None });
+        assert_eq!(
+            taken(&mut mailbox),
+            [
+                r#"{"type":"text","item":"a","text":"0123456789"}"#,
+                r#"{"type":"cut","events":2,"bytes":190}"#,
+                r#"{"type":"approval_resolved","request":"7"}"#,
+                r#"{"type":"turn_ended","status":"completed","error":null}"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cut_is_told_even_if_nothing_follows_it() {
+        let mut mailbox = Mailbox::new(100);
+        mailbox.post(text("a", &"x".repeat(100)));
+        assert_eq!(taken(&mut mailbox), [r#"{"type":"cut","events":1,"bytes":100}"#]);
+        mailbox.post(text("a", "there is room again"));
+        assert_eq!(taken(&mut mailbox).len(), 1);
+    }
+
+    #[test]
+    fn a_finished_mailbox_can_still_be_emptied() {
+        let mut mailbox = Mailbox::new(1000);
+        mailbox.post(text("a", "last"));
+        mailbox.finish();
+        assert_eq!(taken(&mut mailbox).len(), 1);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(mailbox.poll_take(&mut context), Poll::Ready(None)));
+    }
+}
