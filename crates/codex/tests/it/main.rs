@@ -2,4 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
+#[cfg(feature = "real-codex")]
+mod compatibility;
 mod translation;

@@ -10,6 +10,7 @@
 //! | `[[plan]]` · `[[propose]]` | a plan of three steps, by its tool · in a message, as codex asks for it in plan mode |
 //! | `[[tool NAME JSON]]` · `[[tools NAME N]]` | a client tool (`NAME` may be `namespace.name`) · N calls in one response |
 //! | `[[json OBJ]]` | a message whose text is OBJ |
+//! | `[[recall]]` | "You said N things before.": how many user messages came before this one |
 //! | `[[http CODE]]` · `[[httponce CODE]]` | that HTTP status · the first time only |
 //! | `[[ctx]]` · `[[quota]]` | a response that fails: context window, quota |
 //! | `[[drop]]` · `[[hang]]` | a stream cut in mid message · a stream that never goes on |
@@ -42,6 +43,8 @@ pub(super) enum Step {
 /// The part of a request's input that decides the answer.
 pub(super) struct Prompt {
     pub text: String,
+    /// User messages before it.
+    pub said_before: usize,
     pub tool_has_answered: bool,
 }
 
@@ -50,14 +53,21 @@ impl Prompt {
     /// (`<environment_context>` and the like) does not count.
     pub(super) fn of(body: &Value) -> Self {
         let input = body["input"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let said = input.iter().enumerate().rev().find_map(|(at, item)| {
-            let text = user_text(item)?;
-            (!text.starts_with('<')).then_some((at, text))
-        });
-        let (after, text) = said.map_or((0, String::new()), |(at, text)| (at + 1, text));
+        let said: Vec<(usize, String)> = input
+            .iter()
+            .enumerate()
+            .filter_map(|(at, item)| Some((at, user_text(item)?)))
+            .filter(|(_, text)| !is_codex_own(text))
+            .collect();
+        let said_before = said.len().saturating_sub(1);
+        let (after, text) = said.into_iter().next_back().map_or((0, String::new()), |(at, text)| (at + 1, text));
         let tool_has_answered = input[after..].iter().any(|item| kind(item).ends_with("_call_output"));
-        Self { text, tool_has_answered }
+        Self { text, said_before, tool_has_answered }
     }
+}
+
+fn is_codex_own(text: &str) -> bool {
+    text.starts_with('<')
 }
 
 fn kind(item: &Value) -> &str {
@@ -107,6 +117,7 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
         }
         "propose" => response.message(&PROPOSAL),
         "json" => response.message(&[argument]),
+        "recall" => response.message(&[format!("You said {} things before.", prompt.said_before)]),
         "ctx" => {
             return response.fail("context_length_exceeded", "Your input exceeds the context window of this model.");
         }
