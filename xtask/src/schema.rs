@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 
 use crate::codex::{Codex, committed_version};
+use crate::difference;
 use crate::workspace;
 
 mod bundle;
-mod difference;
 mod methods;
 mod trim;
 

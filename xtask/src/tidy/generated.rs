@@ -1,5 +1,6 @@
 //! What was made from something else still agrees with it, as far as that shows without a codex binary:
-//! `schema/` is in its canonical form, and its method table is what its bundle implies.
+//! `schema/` is in its canonical form, its method table is what its bundle implies, and the table of
+//! `docs/compatibility.md` has a row for each tested version.
 
 use serde_json::Value;
 
@@ -10,12 +11,15 @@ use crate::schema::{Method, MethodTable, pretty, trimmed};
 const VERSION: &str = "schema/VERSION";
 const BUNDLE: &str = "schema/app-server.json";
 const METHODS: &str = "schema/methods.json";
+const TESTED: &str = "schema/TESTED";
+const COMPATIBILITY: &str = "docs/compatibility.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    [check_version(tree), check_bundle(tree), check_methods(tree)]
-        .into_iter()
-        .filter_map(Result::err)
-        .map(|(path, what)| Finding::new(path, 1, format!("{what}; run `cargo xtask schema`")))
+    let schema = [check_version(tree), check_bundle(tree), check_methods(tree)].map(|found| (found, "schema"));
+    let page = (check_compatibility(tree), "compatibility");
+    let complaints = schema.into_iter().chain([page]).filter_map(|(found, command)| Some((found.err()?, command)));
+    complaints
+        .map(|((path, what), command)| Finding::new(path, 1, format!("{what}; run `cargo xtask {command}`")))
         .collect()
 }
 
@@ -57,6 +61,18 @@ fn check_methods(tree: &Tree) -> Result<(), Complaint> {
     }
 }
 
+fn check_compatibility(tree: &Tree) -> Result<(), Complaint> {
+    let tested = text_of(tree, TESTED)?.lines().chain(text_of(tree, VERSION).ok().map(str::trim));
+    let lines = text_of(tree, COMPATIBILITY)?.lines();
+    let rows = lines.filter_map(|line| line.strip_prefix("| ")?.split(' ').next());
+    let shown: Vec<&str> = rows.filter(|first| first.starts_with(|c: char| c.is_ascii_digit())).collect();
+    let tested: Vec<&str> = tested.collect();
+    if shown == tested {
+        return Ok(());
+    }
+    Err((COMPATIBILITY, format!("has rows for {}, tested are {}", shown.join(" "), tested.join(" "))))
+}
+
 fn first_difference(implied: &MethodTable, table: &MethodTable) -> Option<String> {
     implied.groups().iter().zip(table.groups()).find_map(|((group, expected), (_, found))| {
         let rows = 0..expected.len().max(found.len());
@@ -88,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::{finding::listed, tree::Tree};
-    use super::{BUNDLE, METHODS, VERSION};
+    use super::{BUNDLE, COMPATIBILITY, METHODS, TESTED, VERSION};
     use crate::schema::pretty;
 
     const TABLE: &str = r#"{
@@ -108,7 +124,9 @@ mod tests {
     }
 
     fn check(version: &str, bundle: &str, methods: &str, expected: &Expect) {
-        let tree = Tree::of(&[(VERSION, version), (BUNDLE, bundle), (METHODS, methods)]);
+        let page = format!("| codex | one |\n|---|---|\n| 1.0.0 | yes |\n| {} | yes |\n", version.trim());
+        let page = (COMPATIBILITY, page.as_str());
+        let tree = Tree::of(&[(VERSION, version), (BUNDLE, bundle), (METHODS, methods), (TESTED, "1.0.0\n"), page]);
         expected.assert_eq(&listed(&super::check(&tree)));
     }
 
@@ -133,16 +151,19 @@ mod tests {
             &bundle(),
             TABLE,
             &expect![[r#"
-            schema/VERSION:1: "v1.2.3\n" is not one version and a newline; run `cargo xtask schema`
-        "#]],
+                schema/VERSION:1: "v1.2.3\n" is not one version and a newline; run `cargo xtask schema`
+                docs/compatibility.md:1: has rows for 1.0.0, tested are 1.0.0 v1.2.3; run `cargo xtask compatibility`
+            "#]],
         );
         check(
             "1.2.3\n1.2.4\n",
             &bundle(),
             TABLE,
             &expect![[r#"
-            schema/VERSION:1: "1.2.3\n1.2.4\n" is not one version and a newline; run `cargo xtask schema`
-        "#]],
+                schema/VERSION:1: "1.2.3\n1.2.4\n" is not one version and a newline; run `cargo xtask schema`
+                docs/compatibility.md:1: has rows for 1.0.0 1.2.3, tested are 1.0.0 1.2.3
+                1.2.4; run `cargo xtask compatibility`
+            "#]],
         );
         check(
             "1.2\n",
@@ -223,11 +244,24 @@ mod tests {
     }
 
     #[test]
+    fn a_version_that_the_compatibility_page_lacks_is_found() {
+        let page = "| codex | one |\n|---|---|\n| 1.2.3 | yes |\n";
+        let bundle = bundle();
+        let schema = [(VERSION, "1.2.3\n"), (BUNDLE, bundle.as_str()), (METHODS, TABLE)];
+        let tree = Tree::of(&[schema.as_slice(), &[(TESTED, "1.0.0\n"), (COMPATIBILITY, page)]].concat());
+        expect![[r#"
+            docs/compatibility.md:1: has rows for 1.2.3, tested are 1.0.0 1.2.3; run `cargo xtask compatibility`
+        "#]]
+        .assert_eq(&listed(&super::check(&tree)));
+    }
+
+    #[test]
     fn missing_files_are_found() {
         expect![[r#"
             schema/VERSION:1: is missing; run `cargo xtask schema`
             schema/app-server.json:1: is missing; run `cargo xtask schema`
             schema/methods.json:1: is missing; run `cargo xtask schema`
+            schema/TESTED:1: is missing; run `cargo xtask compatibility`
         "#]]
         .assert_eq(&listed(&super::check(&Tree::of(&[]))));
     }
