@@ -83,11 +83,16 @@ pub(crate) fn committed_version() -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// The versions that `schema/TESTED` names, oldest first, and the committed one.
-pub(crate) fn tested_versions() -> Result<Vec<String>> {
+/// The older versions that every change is tested with, oldest first, as `schema/TESTED` names them.
+pub(crate) fn older_versions() -> Result<Vec<String>> {
     let path = workspace::root().join("schema/TESTED");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut versions: Vec<String> = text.lines().map(str::to_owned).collect();
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// The older versions and the committed one.
+pub(crate) fn tested_versions() -> Result<Vec<String>> {
+    let mut versions = older_versions()?;
     versions.push(committed_version()?);
     Ok(versions)
 }

@@ -28,7 +28,7 @@ pub use plan::{ApprovalPolicy, Input, Sandbox, ThreadOptions, Tool, TurnOptions}
 pub use thread::{Thread, ThreadPage, ThreadSummary};
 pub use turn::{Finished, Turn};
 
-use crate::abilities::Abilities;
+use crate::abilities::{Abilities, Dialect, Unable};
 use crate::backoff::{self, OVERLOADED};
 use crate::dialect::Line;
 use crate::driver::Shared;
@@ -170,6 +170,15 @@ impl Client {
                 }
                 other => return Err(CallError::of(&line.method, other)),
             }
+        }
+    }
+
+    /// What the worker calls a method that the dialect of old does not have.
+    pub(crate) fn v2_method<'a>(&self, method: &'a str) -> Result<&'a str, CallError> {
+        let abilities = self.abilities();
+        match abilities.dialect {
+            Dialect::V2 => Ok(abilities.name_of(method)?),
+            Dialect::V1 => Err(Unable { what: method.into(), version: abilities.version }.into()),
         }
     }
 

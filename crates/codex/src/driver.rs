@@ -58,7 +58,7 @@ impl Shared {
     }
 
     fn stop_wanted(&self) -> Option<Ladder> {
-        self.stop.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        *self.stop.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

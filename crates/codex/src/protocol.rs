@@ -1,9 +1,19 @@
 //! The app-server protocol as Rust types: what can be called, what a worker can ask, what it can tell.
 //!
-//! The word "call" is a request that we send, "request" one that the worker sends.
+//! The types are generated from upstream's schema ([`NEWEST`] says of which version): one for every definition under its
+//! own name, a name for every method in [`calls`] and [`requests`], and all notifications as one enum,
+//! [`Notification`]. Every enum is open. The word "call" is a request that we send, "request" one that the worker sends.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+mod generated;
+mod named;
+mod open;
+mod table;
+
+pub use generated::*;
+pub use table::{Extent, Kind, Method, NEWEST, Until};
 
 /// A method that we can call. Its implementors are names without values: `client.call::<ThreadStart>(params)`.
 pub trait Call {

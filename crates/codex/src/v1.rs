@@ -1,12 +1,20 @@
-//! stub
-use crate::event::{Placed, Told};
-use wire::Json;
-#[derive(Default)]
-pub struct Reader {}
-impl Reader {
-    pub fn notification(&mut self, _m: &str, _p: &Json, _t: &mut Vec<Told>) {}
-    pub fn request(&mut self, _i: &str, _m: &str, _p: &Json) -> Option<Placed> {
-        None
-    }
-    pub fn forget(&mut self, _t: &str) {}
-}
+//! The v1 dialect, spoken by every worker up to 0.60: conversations, listeners and `codex/event/*`.
+//!
+//! Upstream publishes no schema of it, so its types are written by hand from what the real workers accept and say.
+//! [`Reader`] turns its messages into the same events that the v2 dialect gives.
+
+pub mod calls;
+mod connection;
+mod conversation;
+pub mod event_kind;
+mod fields;
+pub mod input;
+mod items;
+mod output;
+mod plain;
+pub mod policy;
+mod reader;
+pub mod requests;
+
+pub use event_kind::EventKind;
+pub use reader::Reader;

@@ -150,7 +150,7 @@ fn connection_event(method: &str, fields: &Fields<'_>, params: &Json) -> Option<
             ConnectionEvent::ThreadStatus {
                 thread: fields.text("threadId")?,
                 status: to_snake_case(&status.text("type")?),
-                flags: words(status.get("activeFlags").unwrap_or_default()),
+                flags: words(&status.get::<Vec<Box<str>>>("activeFlags").unwrap_or_default()),
             }
         }
         "account/updated" => ConnectionEvent::AccountUpdated { params: params() },
@@ -173,7 +173,7 @@ fn connection_event(method: &str, fields: &Fields<'_>, params: &Json) -> Option<
     Some(event)
 }
 
-fn words(names: Vec<Box<str>>) -> Vec<Box<str>> {
+fn words(names: &[Box<str>]) -> Vec<Box<str>> {
     names.iter().map(|name| to_snake_case(name)).collect()
 }
 

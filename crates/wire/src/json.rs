@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// One JSON value as it was written: forwarded as it is, typed when somebody asks.
@@ -58,5 +58,28 @@ impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
+    }
+}
+
+/// Works only with `serde_json`, which alone knows the text of a value.
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(raw.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::Json;
+
+    #[test]
+    fn a_part_of_a_value_is_kept_as_it_was_written() {
+        let parts: Vec<Json> = serde_json::from_str(r#"[ {"b" : 1, "a":2.50} , null, "x\u0041" ]"#).unwrap();
+        let texts: Vec<&str> = parts.iter().map(Json::get).collect();
+        assert_eq!(texts, [r#"{"b" : 1, "a":2.50}"#, "null", r#""x\u0041""#]);
+        let from_value: Vec<Json> = serde_json::from_value(Value::from(vec![1, 2])).unwrap();
+        assert_eq!(from_value[1].get(), "2");
     }
 }

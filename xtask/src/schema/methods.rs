@@ -5,6 +5,8 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::history::Kind;
+
 /// All methods, by who sends them and whether they are answered.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -21,10 +23,17 @@ pub(crate) struct Method {
     pub(crate) method: String,
     /// Where the params are defined, below `#/definitions/`.
     pub(crate) params: Option<String>,
-    experimental: bool,
+    pub(crate) experimental: bool,
     /// Of a client's request: the fields of its params that need the experimental API although the method does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    experimental_fields: Option<Vec<String>>,
+    pub(crate) experimental_fields: Option<Vec<String>>,
+}
+
+impl Method {
+    /// The name of the params' definition.
+    pub(crate) fn params_name(&self) -> Option<&str> {
+        self.params.as_deref()?.rsplit('/').next()
+    }
 }
 
 impl MethodTable {
@@ -63,6 +72,21 @@ impl MethodTable {
             ("serverNotifications", &self.server_notifications),
             ("serverRequests", &self.server_requests),
         ]
+    }
+
+    /// The four groups by the kind of their methods.
+    pub(crate) fn by_kind(&self) -> [(Kind, &[Method]); 4] {
+        [
+            (Kind::Call, &self.client_requests),
+            (Kind::ClientNotification, &self.client_notifications),
+            (Kind::Notification, &self.server_notifications),
+            (Kind::Request, &self.server_requests),
+        ]
+    }
+
+    /// Whether there is such a method.
+    pub(crate) fn has(&self, kind: Kind, method: &str) -> bool {
+        self.by_kind().iter().any(|(group, methods)| *group == kind && methods.iter().any(|row| row.method == method))
     }
 
     /// The first request, with its field, whose experimental field the bundle does not have.

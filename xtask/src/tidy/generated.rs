@@ -1,26 +1,42 @@
 //! What was made from something else still agrees with it, as far as that shows without a codex binary:
-//! `schema/` is in its canonical form, its method table is what its bundle implies, and the table of
-//! `docs/compatibility.md` has a row for each tested version.
+//! `schema/` is in its canonical form, its method table is what its bundle implies, and the generated Rust is what the
+//! generator makes of both.
 
 use serde_json::Value;
 
 use super::finding::Finding;
 use super::tree::Tree;
-use crate::schema::{Method, MethodTable, pretty, trimmed};
+use crate::schema::{self, Method, MethodTable, pretty, trimmed};
 
 const VERSION: &str = "schema/VERSION";
 const BUNDLE: &str = "schema/app-server.json";
 const METHODS: &str = "schema/methods.json";
-const TESTED: &str = "schema/TESTED";
-const COMPATIBILITY: &str = "docs/compatibility.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let schema = [check_version(tree), check_bundle(tree), check_methods(tree)].map(|found| (found, "schema"));
-    let page = (check_compatibility(tree), "compatibility");
-    let complaints = schema.into_iter().chain([page]).filter_map(|(found, command)| Some((found.err()?, command)));
-    complaints
-        .map(|((path, what), command)| Finding::new(path, 1, format!("{what}; run `cargo xtask {command}`")))
-        .collect()
+    let made = [check_version(tree), check_bundle(tree), check_methods(tree)].into_iter().filter_map(Result::err);
+    let findings: Vec<Finding> = made.map(|(path, what)| finding(path, &what, "")).collect();
+    if findings.is_empty() { check_rust(tree) } else { findings }
+}
+
+fn finding(path: &str, what: &str, flag: &str) -> Finding {
+    Finding::new(path, 1, format!("{what}; run `cargo xtask schema{flag}`"))
+}
+
+/// The generated Rust, in both directions: every file as the generator writes it, and none besides.
+fn check_rust(tree: &Tree) -> Vec<Finding> {
+    let text_of = |path: &str| {
+        let file = tree.file(path).ok_or_else(|| anyhow::anyhow!("{path} is missing"))?;
+        Ok(file.text.clone())
+    };
+    let fresh = match schema::generated(text_of) {
+        Ok(fresh) => fresh,
+        Err(error) => return vec![finding(BUNDLE, &format!("makes no Rust: {error:#}"), "")],
+    };
+    let is_fresh = |path: &str, text: &str| fresh.iter().any(|file| file.path == path && file.text == text);
+    let committed = tree.files.iter().filter(|file| file.path.starts_with(schema::PLACE));
+    let stale = committed.filter(|file| !is_fresh(&file.path, &file.text)).map(|file| file.path.as_str());
+    let missing = fresh.iter().filter(|file| tree.file(&file.path).is_none()).map(|file| file.path.as_str());
+    stale.chain(missing).map(|path| finding(path, "is not what the schema makes of it", " --generate")).collect()
 }
 
 /// A file and what is wrong with it.
@@ -61,18 +77,6 @@ fn check_methods(tree: &Tree) -> Result<(), Complaint> {
     }
 }
 
-fn check_compatibility(tree: &Tree) -> Result<(), Complaint> {
-    let tested = text_of(tree, TESTED)?.lines().chain(text_of(tree, VERSION).ok().map(str::trim));
-    let lines = text_of(tree, COMPATIBILITY)?.lines();
-    let rows = lines.filter_map(|line| line.strip_prefix("| ")?.split(' ').next());
-    let shown: Vec<&str> = rows.filter(|first| first.starts_with(|c: char| c.is_ascii_digit())).collect();
-    let tested: Vec<&str> = tested.collect();
-    if shown == tested {
-        return Ok(());
-    }
-    Err((COMPATIBILITY, format!("has rows for {}, tested are {}", shown.join(" "), tested.join(" "))))
-}
-
 fn first_difference(implied: &MethodTable, table: &MethodTable) -> Option<String> {
     implied.groups().iter().zip(table.groups()).find_map(|((group, expected), (_, found))| {
         let rows = 0..expected.len().max(found.len());
@@ -104,7 +108,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::{finding::listed, tree::Tree};
-    use super::{BUNDLE, COMPATIBILITY, METHODS, TESTED, VERSION};
+    use super::{BUNDLE, METHODS, VERSION};
     use crate::schema::pretty;
 
     const TABLE: &str = r#"{
@@ -124,16 +128,28 @@ mod tests {
     }
 
     fn check(version: &str, bundle: &str, methods: &str, expected: &Expect) {
-        let page = format!("| codex | one |\n|---|---|\n| 1.0.0 | yes |\n| {} | yes |\n", version.trim());
-        let page = (COMPATIBILITY, page.as_str());
-        let tree = Tree::of(&[(VERSION, version), (BUNDLE, bundle), (METHODS, methods), (TESTED, "1.0.0\n"), page]);
+        let tree = Tree::of(&[(VERSION, version), (BUNDLE, bundle), (METHODS, methods)]);
         expected.assert_eq(&listed(&super::check(&tree)));
     }
 
     #[test]
     fn files_that_agree_are_right() {
-        check("1.22.333\n", &bundle(), TABLE, &expect![""]);
-        check("1.2.3-alpha.4\n", &bundle(), TABLE, &expect![""]);
+        check(
+            "1.22.333\n",
+            &bundle(),
+            TABLE,
+            &expect![[r#"
+            schema/app-server.json:1: makes no Rust: schema/history.json is missing; run `cargo xtask schema`
+        "#]],
+        );
+        check(
+            "1.2.3-alpha.4\n",
+            &bundle(),
+            TABLE,
+            &expect![[r#"
+            schema/app-server.json:1: makes no Rust: schema/history.json is missing; run `cargo xtask schema`
+        "#]],
+        );
     }
 
     #[test]
@@ -151,19 +167,16 @@ mod tests {
             &bundle(),
             TABLE,
             &expect![[r#"
-                schema/VERSION:1: "v1.2.3\n" is not one version and a newline; run `cargo xtask schema`
-                docs/compatibility.md:1: has rows for 1.0.0, tested are 1.0.0 v1.2.3; run `cargo xtask compatibility`
-            "#]],
+            schema/VERSION:1: "v1.2.3\n" is not one version and a newline; run `cargo xtask schema`
+        "#]],
         );
         check(
             "1.2.3\n1.2.4\n",
             &bundle(),
             TABLE,
             &expect![[r#"
-                schema/VERSION:1: "1.2.3\n1.2.4\n" is not one version and a newline; run `cargo xtask schema`
-                docs/compatibility.md:1: has rows for 1.0.0 1.2.3, tested are 1.0.0 1.2.3
-                1.2.4; run `cargo xtask compatibility`
-            "#]],
+            schema/VERSION:1: "1.2.3\n1.2.4\n" is not one version and a newline; run `cargo xtask schema`
+        "#]],
         );
         check(
             "1.2\n",
@@ -244,24 +257,11 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_the_compatibility_page_lacks_is_found() {
-        let page = "| codex | one |\n|---|---|\n| 1.2.3 | yes |\n";
-        let bundle = bundle();
-        let schema = [(VERSION, "1.2.3\n"), (BUNDLE, bundle.as_str()), (METHODS, TABLE)];
-        let tree = Tree::of(&[schema.as_slice(), &[(TESTED, "1.0.0\n"), (COMPATIBILITY, page)]].concat());
-        expect![[r#"
-            docs/compatibility.md:1: has rows for 1.2.3, tested are 1.0.0 1.2.3; run `cargo xtask compatibility`
-        "#]]
-        .assert_eq(&listed(&super::check(&tree)));
-    }
-
-    #[test]
     fn missing_files_are_found() {
         expect![[r#"
             schema/VERSION:1: is missing; run `cargo xtask schema`
             schema/app-server.json:1: is missing; run `cargo xtask schema`
             schema/methods.json:1: is missing; run `cargo xtask schema`
-            schema/TESTED:1: is missing; run `cargo xtask compatibility`
         "#]]
         .assert_eq(&listed(&super::check(&Tree::of(&[]))));
     }

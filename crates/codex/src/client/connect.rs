@@ -1,9 +1,11 @@
 //! How a client comes to be: a process or a socket, the handshake, one probe of what the worker can do.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{env, io};
 
-use supervise::{Ladder, Launch, SpawnError};
+use supervise::{Ladder, Launch, Owner, SpawnError};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::{Connection, Outcome};
@@ -19,6 +21,8 @@ use crate::exchange::Exchange;
 use crate::handshake::{Greeting, Handshake, INITIALIZED, Next};
 use crate::transport::{ConnectError, End, Transport};
 
+/// Where codex keeps its configuration and its threads.
+const HOME_VARIABLE: &str = "CODEX_HOME";
 /// How long the worker may think about a method that it does not have.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -28,6 +32,9 @@ pub enum StartError {
     /// There is no process.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// We have no directory to start it in.
+    #[error("the current directory cannot be used: {0}")]
+    NoDirectory(io::Error),
     /// There is no socket.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -42,6 +49,27 @@ pub enum StartError {
 }
 
 impl Client {
+    /// Starts a worker by its command line, such as `["codex", "app-server"]`, in our own directory and with our
+    /// `CODEX_HOME`; of the environment it sees little else. [`Client::start`] leaves the choice to you.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn spawn<A>(command: impl IntoIterator<Item = A>, options: Options) -> Result<Self, StartError>
+    where
+        A: Into<OsString>,
+    {
+        let mut command = command.into_iter().map(Into::into);
+        let home = env::var_os(HOME_VARIABLE).map(|home| (HOME_VARIABLE.into(), home));
+        let launch = Launch {
+            program: command.next().unwrap_or_default(),
+            args: command.collect(),
+            cwd: env::current_dir().map_err(StartError::NoDirectory)?,
+            env: home.into_iter().collect(),
+            owner: Owner::generate(),
+        };
+        Self::start(&launch, options).await
+    }
+
     /// Starts a worker as a process of ours, and shakes hands with it over its stdin and stdout.
     ///
     /// # Errors

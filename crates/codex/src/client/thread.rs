@@ -10,7 +10,7 @@ use wire::{Json, Outcome, Progress};
 use super::plan::{ThreadOptions, TurnOptions};
 use super::turn::Turn;
 use super::{Client, poll, try_again};
-use crate::abilities::{Dialect, Unable};
+use crate::abilities::Dialect;
 use crate::backoff::OVERLOADED;
 use crate::dialect::Line;
 use crate::error::CallError;
@@ -183,7 +183,7 @@ impl Thread {
     /// # Errors
     /// [`CallError`].
     pub async fn compact(&self) -> Result<Turn, CallError> {
-        let method = self.v2_method("thread/compact/start")?;
+        let method = self.client.v2_method("thread/compact/start")?;
         let start = Line::new(method, &json!({"threadId": self.id}));
         self.begin(Beginning { naming: Naming::FirstEvent, listen: None, start }).await
     }
@@ -202,7 +202,7 @@ impl Thread {
     /// # Errors
     /// [`CallError`]; older workers cannot.
     pub async fn turns(&self, cursor: Option<&str>) -> Result<Json, CallError> {
-        let method = self.v2_method("thread/turns/list")?;
+        let method = self.client.v2_method("thread/turns/list")?;
         self.client.send(Line::new(method, &json!({"threadId": self.id, "cursor": cursor}))).await
     }
 
@@ -231,14 +231,6 @@ impl Thread {
                 Some(again) => sleep_until(again).await,
                 None => return Err(CallError::of(&method, outcome)),
             }
-        }
-    }
-
-    fn v2_method<'a>(&self, method: &'a str) -> Result<&'a str, CallError> {
-        let abilities = self.client.abilities();
-        match abilities.dialect {
-            Dialect::V2 => Ok(abilities.name_of(method)?),
-            Dialect::V1 => Err(Unable { what: method.into(), version: abilities.version }.into()),
         }
     }
 }

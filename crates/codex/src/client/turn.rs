@@ -63,7 +63,7 @@ impl Turn {
     /// # Errors
     /// [`CallError`]; `Trap::NoSuchTurn` if the turn has just ended.
     pub async fn steer(&self, input: &[Input]) -> Result<(), CallError> {
-        let method = self.client.abilities().name_of("turn/steer")?;
+        let method = self.client.v2_method("turn/steer")?;
         let input: Vec<Value> = input.iter().map(Input::v2).collect();
         let params = json!({"threadId": self.thread, "expectedTurnId": self.id, "input": input});
         self.client.send(Line::new(method, &params)).await.map(drop)

@@ -1,7 +1,14 @@
-//! The translation of a worker's messages, on what the real worker said.
+//! The client with real processes, and the translation of what the real worker said.
 
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
+mod client;
+mod client_of_old;
 #[cfg(feature = "real-codex")]
 mod compatibility;
+mod examples;
+mod support;
 mod translation;
+mod v1;
+mod v1_laws;
+mod v1_types;

@@ -1,0 +1,42 @@
+//! Where cargo has put the demo worker and the examples, for tests of other crates that run them as processes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The demo worker's binary.
+#[must_use]
+pub fn demo_worker() -> PathBuf {
+    found_or_built("demo-worker", &["--package", "demo", "--bin", "demo-worker"])
+}
+
+/// An example of a package.
+#[must_use]
+pub fn example(package: &str, name: &str) -> PathBuf {
+    found_or_built(&format!("examples/{name}"), &["--package", package, "--example", name])
+}
+
+/// Beside the test that asks. A test of the whole workspace has built it already; otherwise it is built now, with the
+/// same profile.
+fn found_or_built(path: &str, target: &[&str]) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its own path");
+    // target/PROFILE/deps/it-0123
+    let profile_directory = test.ancestors().nth(2).expect("cargo puts tests two levels below their profile");
+    let binary = profile_directory.join(path);
+    if !binary.is_file() {
+        build(profile_directory, target);
+    }
+    binary
+}
+
+#[expect(clippy::disallowed_methods, reason = "cargo is no worker, and this is no product")]
+fn build(profile_directory: &Path, target: &[&str]) {
+    let directory_name = profile_directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let profile = if directory_name == "debug" { "dev" } else { directory_name };
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--quiet", "--profile", profile])
+        .args(target)
+        .arg("--target-dir")
+        .arg(profile_directory.parent().expect("a profile has its directory below the target"))
+        .status();
+    assert!(status.as_ref().is_ok_and(std::process::ExitStatus::success), "cannot build {target:?}: {status:?}");
+}
