@@ -1,5 +1,7 @@
 //! A real codex: the native binary, never the Node script in front of it.
-//! Versions come from npm into `target/codex/VERSION`, once each; nothing is installed globally.
+//! Versions come from npm into `target/codex/VERSION`, once each; nothing is installed globally. An installation comes
+//! to its place whole and proven, so that several commands may want one version at once, and one that is broken is made
+//! anew.
 
 use std::env::consts::{ARCH, OS};
 use std::fs::{self, File};
@@ -8,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
 
 use crate::run;
 use crate::workspace::{self, Workspace};
@@ -42,18 +45,23 @@ impl Codex {
 
     /// The binary of a published version, installed on first use.
     pub(crate) fn published(version: &str) -> Result<Self> {
-        let place = Workspace::load()?.target_directory.join("codex").join(version);
-        if let Some(codex) = Self::installed_in(&place) {
+        let versions = Workspace::load()?.target_directory.join("codex");
+        let place = versions.join(version);
+        if let Some(codex) = Self::installed_in(&place, version) {
             return Ok(codex);
         }
         println!("installing @openai/codex@{version} into {}", place.display());
-        install(version, &place)?;
-        Self::installed_in(&place).with_context(|| {
-            format!(
-                "npm installed @openai/codex@{version} without a working binary for {OS} {ARCH} in {}",
-                place.display()
-            )
-        })
+        fs::create_dir_all(&versions)?;
+        let making = tempfile::Builder::new().prefix(".").tempdir_in(&versions)?;
+        install(version, making.path())?;
+        if Self::installed_in(making.path(), version).is_none() {
+            bail!("npm installed @openai/codex@{version} without a working binary for {OS} {ARCH}");
+        }
+        if let Some(codex) = Self::installed_in(&place, version) {
+            return Ok(codex); // Somebody else was faster, and may be using it.
+        }
+        settle(making, &place).with_context(|| format!("cannot put codex {version} into {}", place.display()))?;
+        Self::installed_in(&place, version).with_context(|| format!("{} holds no codex {version}", place.display()))
     }
 
     /// The binary of the version that `schema/VERSION` names.
@@ -61,8 +69,9 @@ impl Codex {
         Self::published(&committed_version()?)
     }
 
-    fn installed_in(place: &Path) -> Option<Self> {
-        native_binary(&place.join("node_modules")).and_then(|binary| Self::at(&binary).ok())
+    fn installed_in(place: &Path, version: &str) -> Option<Self> {
+        let codex = native_binary(&place.join("node_modules")).and_then(|binary| Self::at(&binary).ok());
+        codex.filter(|codex| codex.version == version)
     }
 }
 
@@ -74,16 +83,43 @@ pub(crate) fn committed_version() -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-fn install(version: &str, place: &Path) -> Result<()> {
-    if place.exists() {
-        fs::remove_dir_all(place).with_context(|| format!("cannot clear the unfinished {}", place.display()))?;
+/// The older versions that every change is tested with, oldest first, as `schema/TESTED` names them.
+pub(crate) fn older_versions() -> Result<Vec<String>> {
+    let path = workspace::root().join("schema/TESTED");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// The older versions and the committed one.
+pub(crate) fn tested_versions() -> Result<Vec<String>> {
+    let mut versions = older_versions()?;
+    versions.push(committed_version()?);
+    Ok(versions)
+}
+
+/// Moves a finished installation to its place; what is broken there makes way, and one that came first may stay.
+fn settle(making: TempDir, place: &Path) -> io::Result<()> {
+    let broken = tempfile::Builder::new().prefix(".").tempdir_in(place.parent().unwrap_or(place))?;
+    match fs::rename(place, broken.path().join("broken")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
-    fs::create_dir_all(place)?;
+    match fs::rename(making.path(), place) {
+        Ok(()) => {
+            _ = making.keep();
+            Ok(())
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn install(version: &str, place: &Path) -> Result<()> {
     let mut npm = run::program("npm");
     npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]);
     npm.arg(place).arg(format!("@openai/codex@{version}"));
     match run::stdout_of(&mut npm, INSTALL_TIMEOUT) {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(drop_foreign(&place.join("node_modules/@openai/codex/vendor"))?),
         Err(run::Failure::Exit { stderr, .. }) => {
             bail!("npm could not install @openai/codex@{version}: {}", npm_complaint(&stderr))
         }
@@ -105,6 +141,17 @@ fn native_binary(node_modules: &Path) -> Option<PathBuf> {
         .filter(|target| is_our_target(&target.file_name().to_string_lossy()))
         .flat_map(|target| [target.path().join("bin/codex"), target.path().join("codex/codex")])
         .find(|binary| binary.is_file())
+}
+
+/// Older releases carry the binaries of six platforms, some 250 MB that nobody here can run.
+fn drop_foreign(vendor: &Path) -> io::Result<()> {
+    for target in fs::read_dir(vendor).into_iter().flatten() {
+        let target = target?;
+        if target.path().is_dir() && !is_our_target(&target.file_name().to_string_lossy()) {
+            fs::remove_dir_all(target.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// The first lines of npm's own report, without its stack trace and warnings.
@@ -150,7 +197,10 @@ mod tests {
     use std::env::consts::ARCH;
     use std::fs;
 
-    use super::{Codex, native_binary, npm_complaint, npm_processor, npm_system, version_in};
+    use super::{
+        Codex, drop_foreign, native_binary, npm_complaint, npm_processor, npm_system, settle, tested_versions,
+        version_in,
+    };
 
     #[test]
     fn the_version_is_the_last_word_of_the_answer() {
@@ -173,6 +223,39 @@ mod tests {
             fs::write(&binary, "").unwrap();
             assert_eq!(native_binary(place.path()), found.then_some(binary), "{layout}");
         }
+    }
+
+    #[test]
+    fn a_finished_installation_replaces_a_broken_one_and_leaves_nothing_else() {
+        let versions = tempfile::tempdir().unwrap();
+        let place = versions.path().join("1.2.3");
+        for content in ["first", "second"] {
+            let making = tempfile::Builder::new().prefix(".").tempdir_in(versions.path()).unwrap();
+            fs::write(making.path().join("codex"), content).unwrap();
+            settle(making, &place).unwrap();
+            assert_eq!(fs::read_to_string(place.join("codex")).unwrap(), content);
+        }
+        assert_eq!(fs::read_dir(versions.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn binaries_of_other_platforms_are_dropped() {
+        let vendor = tempfile::tempdir().unwrap();
+        let ours = format!("{ARCH}-vendor-{}", npm_system());
+        for target in [&ours, "other-processor-system"] {
+            fs::create_dir(vendor.path().join(target)).unwrap();
+        }
+        drop_foreign(vendor.path()).unwrap();
+        drop_foreign(&vendor.path().join("none")).unwrap();
+        let left: Vec<_> = fs::read_dir(vendor.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [ours.as_str()]);
+    }
+
+    #[test]
+    fn tested_versions_are_in_order_and_end_with_the_committed_one() {
+        let number = |version: &String| -> Vec<u32> { version.split('.').map(|part| part.parse().unwrap()).collect() };
+        let versions = tested_versions().unwrap();
+        assert!(versions.len() > 1 && versions.is_sorted_by_key(number), "{versions:?}");
     }
 
     #[test]

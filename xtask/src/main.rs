@@ -4,6 +4,8 @@
 mod audit;
 mod bench;
 mod codex;
+mod compatibility;
+mod difference;
 mod record;
 mod run;
 mod schema;
@@ -25,6 +27,8 @@ enum Command {
     Tidy,
     /// Get the app-server schema from a real codex and write (or check) `schema/`
     Schema(schema::Arguments),
+    /// Check the client against every tested codex and write `docs/compatibility.md`
+    Compatibility(compatibility::Arguments),
     /// Record the real codex anew into `transcripts/`
     Record(record::Arguments),
     /// Judge our dependencies by `deny.toml`
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
         Command::Test(arguments) => test::run(&arguments),
         Command::Tidy => tidy::run(),
         Command::Schema(arguments) => schema::run(&arguments),
+        Command::Compatibility(arguments) => compatibility::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Audit => audit::run(),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 
 use crate::codex::{Codex, committed_version};
+use crate::difference;
 use crate::workspace;
 
 mod beyond;
 mod bundle;
-mod difference;
 mod generate;
 mod history;
 mod methods;

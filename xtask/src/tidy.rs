@@ -7,6 +7,7 @@ mod finding;
 mod tree;
 
 mod architecture;
+mod compatibility;
 mod generated;
 mod length;
 mod lints;
@@ -19,13 +20,14 @@ mod version;
 use finding::Finding;
 use tree::Tree;
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 9] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
     may_use::check,
     manifests::check,
     lints::check,
     length::check,
     unfinished::check,
     generated::check,
+    compatibility::check,
     version::check,
     machine_paths::check,
     architecture::check,

@@ -6,14 +6,10 @@ use std::fs;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::codex::Codex;
+use crate::codex::{Codex, older_versions};
 use crate::workspace;
 
 pub(super) mod told;
-
-/// The older versions that every release is tested against, oldest first.
-pub(crate) const OLDER_VERSIONS: [&str; 8] =
-    ["0.45.0", "0.53.0", "0.58.0", "0.77.0", "0.98.0", "0.107.0", "0.120.0", "0.145.0"];
 
 /// Who says a method and whether it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -79,8 +75,9 @@ impl History {
 
 /// Asks every older version and writes the file.
 pub(super) fn write() -> Result<()> {
-    let mut history = History { versions: OLDER_VERSIONS.map(str::to_owned).to_vec(), methods: Vec::new() };
-    for version in OLDER_VERSIONS {
+    let versions = older_versions()?;
+    let mut history = History { versions: versions.clone(), methods: Vec::new() };
+    for version in &versions {
         let codex = Codex::published(version)?;
         let methods = told::methods_of(&codex.binary).with_context(|| format!("codex {version}"))?;
         println!("codex {version} has {} methods", methods.len());

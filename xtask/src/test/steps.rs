@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use super::verdict::Outcome;
 use crate::codex::{self, Codex};
 use crate::workspace::Workspace;
-use crate::{run, schema, tidy};
+use crate::{compatibility, run, schema, tidy};
 
 /// One step and what its success means.
 pub(super) struct Step {
@@ -20,7 +20,7 @@ pub(super) struct Step {
     pub(super) run: fn() -> Result<Outcome>,
 }
 
-pub(super) const STEPS: [Step; 8] = [
+pub(super) const STEPS: [Step; 9] = [
     step("format", "the code is formatted", format),
     step("clippy", "no lint has anything to say", clippy),
     step("tidy", "the repository keeps its own rules", tidy),
@@ -29,6 +29,7 @@ pub(super) const STEPS: [Step; 8] = [
     step("docs", "the documentation has no broken link", docs),
     step("schema", "schema/ is what the real codex says", schema),
     step("real-codex", "the tests against the real codex pass", real_codex),
+    step("compatibility", "docs/compatibility.md is what every tested codex does", compatibility),
 ];
 
 const fn step(name: &'static str, promise: &'static str, run: fn() -> Result<Outcome>) -> Step {
@@ -98,6 +99,13 @@ fn real_codex() -> Result<Outcome> {
         }
         finished(&mut cargo, BUILD_STEP_TIMEOUT)
     })
+}
+
+fn compatibility() -> Result<Outcome> {
+    match compatibility::binaries() {
+        Ok(binaries) => compatibility::check(&binaries).map(|()| Outcome::Passed),
+        Err(reason) => Ok(Outcome::Skipped(format!("{reason:#}"))),
+    }
 }
 
 fn finished(command: &mut Command, limit: Duration) -> Result<Outcome> {

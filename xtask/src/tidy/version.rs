@@ -1,11 +1,12 @@
 //! The codex version stands in `schema/VERSION` and nowhere else: other files read that one or leave the number out.
-//! The lock file and the change log may name it, since neither is read by anything.
+//! The lock file and the change log may name it, since neither is read by anything, and the table of tested versions,
+//! which is generated.
 
 use super::finding::Finding;
 use super::tree::Tree;
 
 const HOME: &str = "schema/VERSION";
-const MAY_NAME_IT: [&str; 3] = [HOME, "Cargo.lock", "CHANGELOG.md"];
+const MAY_NAME_IT: [&str; 4] = [HOME, "Cargo.lock", "CHANGELOG.md", "docs/compatibility.md"];
 
 const WHAT: &str = "repeats the codex version; read schema/VERSION instead, or leave the number out";
 

@@ -4,6 +4,8 @@
 
 mod client;
 mod client_of_old;
+#[cfg(feature = "real-codex")]
+mod compatibility;
 mod examples;
 mod mutation;
 mod protocol;

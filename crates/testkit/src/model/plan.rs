@@ -10,6 +10,7 @@
 //! | `[[plan]]` · `[[propose]]` | a plan of three steps, by its tool · in a message, as codex asks for it in plan mode |
 //! | `[[tool NAME JSON]]` · `[[tools NAME N]]` | a client tool (`NAME` may be `namespace.name`) · N calls in one response |
 //! | `[[json OBJ]]` | a message whose text is OBJ |
+//! | `[[recall]]` | "You said N things before.": how many prompts with a marker came before this one |
 //! | `[[http CODE]]` · `[[httponce CODE]]` | that HTTP status · the first time only |
 //! | `[[ctx]]` · `[[quota]]` | a response that fails: context window, quota |
 //! | `[[drop]]` · `[[hang]]` | a stream cut in mid message · a stream that never goes on |
@@ -42,6 +43,8 @@ pub(super) enum Step {
 /// The part of a request's input that decides the answer.
 pub(super) struct Prompt {
     pub text: String,
+    /// Prompts with a marker before it.
+    pub said_before: usize,
     pub tool_has_answered: bool,
 }
 
@@ -50,14 +53,23 @@ impl Prompt {
     /// (`<environment_context>` and the like) does not count.
     pub(super) fn of(body: &Value) -> Self {
         let input = body["input"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let said = input.iter().enumerate().rev().find_map(|(at, item)| {
-            let text = user_text(item)?;
-            (!text.starts_with('<')).then_some((at, text))
-        });
-        let (after, text) = said.map_or((0, String::new()), |(at, text)| (at + 1, text));
+        let said: Vec<(usize, String)> = input
+            .iter()
+            .enumerate()
+            .filter_map(|(at, item)| Some((at, user_text(item)?)))
+            .filter(|(_, text)| !is_codex_own(text))
+            .collect();
+        let (after, text) = said.last().map_or((0, String::new()), |(at, text)| (at + 1, text.clone()));
+        // Some versions say more in the user's name than can be told from what it was.
+        let prompts = said.iter().filter(|(_, text)| Marker::last(text).is_some()).count();
+        let said_before = prompts.saturating_sub(1);
         let tool_has_answered = input[after..].iter().any(|item| kind(item).ends_with("_call_output"));
-        Self { text, tool_has_answered }
+        Self { text, said_before, tool_has_answered }
     }
+}
+
+fn is_codex_own(text: &str) -> bool {
+    text.starts_with('<')
 }
 
 fn kind(item: &Value) -> &str {
@@ -107,6 +119,7 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
         }
         "propose" => response.message(&PROPOSAL),
         "json" => response.message(&[argument]),
+        "recall" => response.message(&[format!("You said {} things before.", prompt.said_before)]),
         "ctx" => {
             return response.fail("context_length_exceeded", "Your input exceeds the context window of this model.");
         }
@@ -293,6 +306,21 @@ mod tests {
                 "tool."
                 {"content":[{"annotations":[],"text":"Done after tool.","type":"output_text"}],"id":"msg_resp_1","role":"assistant","status":"completed","type":"message"}
             "#]],
+        );
+    }
+
+    #[test]
+    fn earlier_prompts_are_recalled() {
+        let said = |text: &str| json!({"role": "user", "content": text});
+        let input =
+            json!([said("# AGENTS.md"), said("[[text]]"), said("<note>"), said("[[text]]"), said("[[recall]]")]);
+        check(
+            &input,
+            &json!([]),
+            &expect![[r#"
+            "You said 2 things before."
+            {"content":[{"annotations":[],"text":"You said 2 things before.","type":"output_text"}],"id":"msg_resp_1","role":"assistant","status":"completed","type":"message"}
+        "#]],
         );
     }
 
