@@ -38,6 +38,7 @@ use crate::exchange::EventsKey;
 use crate::handshake::Greeting;
 use crate::protocol::Call;
 use crate::transport::End;
+use crate::waits::bounded;
 use calling::Calling;
 
 /// A worker that is ready for calls.
@@ -183,7 +184,7 @@ impl Client {
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.call_timeout
+        Instant::now() + bounded(self.call_timeout)
     }
 }
 

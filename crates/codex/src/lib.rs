@@ -44,6 +44,7 @@ pub mod requests;
 mod transport;
 pub mod v1;
 pub mod v2;
+mod waits;
 
 pub use callbacks::{Callbacks, Reply};
 pub use client::{
