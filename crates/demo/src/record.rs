@@ -168,7 +168,7 @@ impl Stored {
             Record::Usage { turn_id, usage } => self.usage = Some((turn_id, usage)),
             Record::TurnEnded { turn, unix_ms } => {
                 self.updated_ms = unix_ms;
-                if let Some(known) = self.turns.iter_mut().find(|known| known.id == turn.id) {
+                if let Some(known) = self.turns.iter_mut().rfind(|known| known.id == turn.id) {
                     let items = std::mem::take(&mut known.items);
                     *known = TurnShape { items, items_view: ItemsView::Full, ..turn };
                 }
@@ -178,7 +178,7 @@ impl Stored {
 
     /// Adds an item, or replaces what was known of it.
     fn put(&mut self, turn_id: &str, item: Item) {
-        let Some(turn) = self.turns.iter_mut().find(|turn| turn.id == turn_id) else {
+        let Some(turn) = self.turns.iter_mut().rfind(|turn| turn.id == turn_id) else {
             return;
         };
         match turn.items.iter_mut().find(|known| known.id() == item.id()) {

@@ -1,5 +1,6 @@
 //! The dialect of old: conversations, listeners and `codex/event/*`, as the last versions that knew nothing else spoke it.
 
+mod kept;
 mod speech;
 
 use serde::Deserialize;
@@ -10,7 +11,7 @@ pub(crate) use speech::{DeltaFrame, ask, decision, say, say_in};
 
 use crate::items::{ImageReference, UserInput};
 use crate::lines::Refusal;
-use crate::record::ThreadRecord;
+use crate::record::{Settings, ThreadRecord};
 use crate::shapes::{ApprovalPolicy, SandboxMode};
 use crate::stage::{Call, Client};
 use crate::thread::{Kept, Thread};
@@ -37,6 +38,9 @@ pub(crate) fn call(worker: &mut Worker, call: &Call, method: &str, params: Optio
         | "sendUserMessage"
         | "sendUserTurn"
         | "interruptConversation"
+        | "resumeConversation"
+        | "listConversations"
+        | "archiveConversation"
             if !is_initialized =>
         {
             Err(Refusal::invalid("Not initialized"))
@@ -47,6 +51,12 @@ pub(crate) fn call(worker: &mut Worker, call: &Call, method: &str, params: Optio
         "sendUserMessage" => send_user_message(worker, call, parse(params)?),
         "sendUserTurn" => send_user_turn(worker, call, parse(params)?),
         "interruptConversation" => interrupt(worker, call, &parse(params)?),
+        "resumeConversation" => kept::resume(worker, call, parse(params)?),
+        "listConversations" => {
+            kept::list(worker, call, &parse(params)?);
+            Ok(())
+        }
+        "archiveConversation" => kept::archive(worker, call, &parse(params)?),
         _ => Err(Refusal::invalid("Invalid request")),
     }
 }
@@ -86,13 +96,19 @@ struct NewConversationParams {
     sandbox: Option<SandboxMode>,
 }
 
+impl NewConversationParams {
+    fn apply(self, settings: &mut Settings) {
+        settings.model = self.model.unwrap_or_else(|| settings.model.clone());
+        settings.cwd = self.cwd.map_or_else(|| settings.cwd.clone(), |cwd| v2::absolute(&cwd));
+        settings.approval_policy = self.approval_policy.unwrap_or_else(|| settings.approval_policy.clone());
+        settings.sandbox = self.sandbox.map_or_else(|| settings.sandbox.clone(), SandboxMode::policy);
+    }
+}
+
 fn new_conversation(worker: &mut Worker, call: &Call, params: NewConversationParams) -> Result<(), Refusal> {
     let stage = &mut worker.stage;
     let mut settings = v2::default_settings(stage);
-    settings.model = params.model.unwrap_or(settings.model);
-    settings.cwd = params.cwd.map_or(settings.cwd, |cwd| v2::absolute(&cwd));
-    settings.approval_policy = params.approval_policy.unwrap_or(settings.approval_policy);
-    settings.sandbox = params.sandbox.map_or(settings.sandbox, SandboxMode::policy);
+    params.apply(&mut settings);
     let record = ThreadRecord {
         id: stage.ids.uuid(),
         forked_from: None,
@@ -178,10 +194,9 @@ struct SendUserTurnParams {
     final_output_json_schema: Option<Value>,
 }
 
-/// The policy of old names its mode under one of two keys.
+/// The policy of old names its mode `mode`; what else is said is not looked at.
 #[derive(Debug, Deserialize)]
 struct SandboxPolicy {
-    #[serde(alias = "mode", rename = "type")]
     mode: SandboxMode,
 }
 
@@ -213,16 +228,9 @@ fn play(worker: &mut Worker, id: &str, items: Vec<InputItem>, schema: Option<Val
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "camelCase")]
 enum InputItem {
-    Text {
-        text: String,
-    },
-    Image {
-        #[serde(alias = "imageUrl")]
-        image_url: String,
-    },
-    LocalImage {
-        path: String,
-    },
+    Text { text: String },
+    Image { image_url: String },
+    LocalImage { path: String },
 }
 
 impl From<InputItem> for UserInput {

@@ -95,12 +95,12 @@ fn command_asks_and_runs_when_approved() {
     check_middle(
         &play,
         expect![[r#"
-        A {"method":"codex/event/exec_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","command":["bash","-lc","echo hi"],"parsed_cmd":[{"cmd":"echo hi","type":"unknown"}],"type":"exec_approval_request"}}}
-        A {"id":0,"method":"execCommandApproval","params":{"callId":"call_resp_4","command":["bash","-lc","echo hi"],"parsedCmd":[{"cmd":"echo hi","type":"unknown"}]}}
-        A {"method":"codex/event/exec_command_begin","params":{"id":"0","msg":{"call_id":"call_resp_4","command":["bash","-lc","echo hi"],"parsed_cmd":[{"cmd":"echo hi","type":"unknown"}],"type":"exec_command_begin"}}}
-        A {"method":"codex/event/exec_command_output_delta","params":{"id":"0","msg":{"call_id":"call_resp_4","chunk":"ZGVtbyB3b3JrZXI6IGBlY2hvIGhpYCB3YXMgbm90IHJ1bgo=","stream":"stdout","type":"exec_command_output_delta"}}}
-        A {"method":"codex/event/exec_command_end","params":{"id":"0","msg":{"aggregated_output":"demo worker: `echo hi` was not run\n","call_id":"call_resp_4","duration":{"nanos":0,"secs":0},"exit_code":0,"formatted_output":"demo worker: `echo hi` was not run\n","stderr":"","stdout":"demo worker: `echo hi` was not run\n","type":"exec_command_end"}}}
-    "#]],
+            A {"method":"codex/event/exec_command_begin","params":{"id":"0","msg":{"call_id":"call_resp_4","command":["bash","-lc","echo hi"],"is_user_shell_command":false,"parsed_cmd":[{"cmd":"echo hi","type":"unknown"}],"type":"exec_command_begin"}}}
+            A {"method":"codex/event/exec_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","command":["bash","-lc","echo hi"],"parsed_cmd":[{"cmd":"echo hi","type":"unknown"}],"type":"exec_approval_request"}}}
+            A {"id":0,"method":"execCommandApproval","params":{"callId":"call_resp_4","command":["bash","-lc","echo hi"],"parsedCmd":[{"cmd":"echo hi","type":"unknown"}]}}
+            A {"method":"codex/event/exec_command_output_delta","params":{"id":"0","msg":{"call_id":"call_resp_4","chunk":"ZGVtbyB3b3JrZXI6IGBlY2hvIGhpYCB3YXMgbm90IHJ1bgo=","stream":"stdout","type":"exec_command_output_delta"}}}
+            A {"method":"codex/event/exec_command_end","params":{"id":"0","msg":{"aggregated_output":"demo worker: `echo hi` was not run\n","call_id":"call_resp_4","duration":{"nanos":0,"secs":0},"exit_code":0,"formatted_output":"demo worker: `echo hi` was not run\n","stderr":"","stdout":"demo worker: `echo hi` was not run\n","type":"exec_command_end"}}}
+        "#]],
     );
 }
 
@@ -110,9 +110,11 @@ fn denied_command_does_not_run_and_the_turn_goes_on() {
     check_middle(
         &play,
         expect![[r#"
-        A {"method":"codex/event/exec_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","command":["bash","-lc","touch a"],"parsed_cmd":[{"cmd":"touch a","type":"unknown"}],"type":"exec_approval_request"}}}
-        A {"id":0,"method":"execCommandApproval","params":{"callId":"call_resp_4","command":["bash","-lc","touch a"],"parsedCmd":[{"cmd":"touch a","type":"unknown"}]}}
-    "#]],
+            A {"method":"codex/event/exec_command_begin","params":{"id":"0","msg":{"call_id":"call_resp_4","command":["bash","-lc","touch a"],"is_user_shell_command":false,"parsed_cmd":[{"cmd":"touch a","type":"unknown"}],"type":"exec_command_begin"}}}
+            A {"method":"codex/event/exec_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","command":["bash","-lc","touch a"],"parsed_cmd":[{"cmd":"touch a","type":"unknown"}],"type":"exec_approval_request"}}}
+            A {"id":0,"method":"execCommandApproval","params":{"callId":"call_resp_4","command":["bash","-lc","touch a"],"parsedCmd":[{"cmd":"touch a","type":"unknown"}]}}
+            A {"method":"codex/event/exec_command_end","params":{"id":"0","msg":{"aggregated_output":"exec command rejected by user","call_id":"call_resp_4","duration":{"nanos":0,"secs":0},"exit_code":-1,"formatted_output":"exec command rejected by user","stderr":"exec command rejected by user","stdout":"","type":"exec_command_end"}}}
+        "#]],
     );
 }
 
@@ -122,10 +124,10 @@ fn aborted_patch_ends_the_turn() {
     check_middle(
         &play,
         expect![[r#"
-        A {"method":"codex/event/apply_patch_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","changes":{"/home/dev/a.txt":{"content":"hello\n","type":"add"}},"type":"apply_patch_approval_request"}}}
-        A {"id":0,"method":"applyPatchApproval","params":{"callId":"call_resp_4","fileChanges":{"/home/dev/a.txt":{"content":"hello\n","type":"add"}}}}
-        A {"method":"codex/event/turn_aborted","params":{"id":"0","msg":{"reason":"interrupted","type":"turn_aborted"}}}
-    "#]],
+            A {"method":"codex/event/apply_patch_approval_request","params":{"id":"0","msg":{"call_id":"call_resp_4","changes":{"/home/dev/a.txt":{"add":{"content":"hello\n"}}},"type":"apply_patch_approval_request"}}}
+            A {"id":0,"method":"applyPatchApproval","params":{"callId":"call_resp_4","fileChanges":{"/home/dev/a.txt":{"add":{"content":"hello\n"}}}}}
+            A {"method":"codex/event/turn_aborted","params":{"id":"0","msg":{"reason":"interrupted","type":"turn_aborted"}}}
+        "#]],
     );
 }
 
@@ -222,7 +224,7 @@ fn user_turn_sets_what_the_conversation_works_with() {
         r#"
         A< {"id":4,"method":"sendUserTurn","params":{"conversationId":"$2.conversationId","items":[{"type":"text","data":{"text":"[[patch a.txt hello]]"}}],"cwd":"/other","approvalPolicy":"never","sandboxPolicy":{"mode":"danger-full-access"},"model":"m","effort":null,"summary":"auto"}}"#,
         expect![[r#"
-            A {"method":"codex/event/patch_apply_begin","params":{"id":"0","msg":{"auto_approved":true,"call_id":"call_resp_4","changes":{"/other/a.txt":{"content":"hello\n","type":"add"}},"type":"patch_apply_begin"}}}
+            A {"method":"codex/event/patch_apply_begin","params":{"id":"0","msg":{"auto_approved":true,"call_id":"call_resp_4","changes":{"/other/a.txt":{"add":{"content":"hello\n"}}},"type":"patch_apply_begin"}}}
             A {"method":"codex/event/patch_apply_end","params":{"id":"0","msg":{"call_id":"call_resp_4","stderr":"","stdout":"Success. (The demo worker wrote nothing.)\n","success":true,"type":"patch_apply_end"}}}
             A {"method":"codex/event/turn_diff","params":{"id":"0","msg":{"type":"turn_diff","unified_diff":"diff --git a/a.txt b/a.txt\nnew file mode 100644\nindex 0000000000000000000000000000000000000000..dddddddddddddddddddddddddddddddddddddddd\n--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+hello\n"}}}
             A {"method":"codex/event/turn_diff","params":{"id":"0","msg":{"type":"turn_diff","unified_diff":"diff --git a/a.txt b/a.txt\nnew file mode 100644\nindex 0000000000000000000000000000000000000000..dddddddddddddddddddddddddddddddddddddddd\n--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+hello\n"}}}
@@ -257,4 +259,42 @@ fn methods_of_today_are_unknown() {
             A {"error":{"code":-32600,"message":"conversation not found: x"},"id":6}
         "#]],
     );
+}
+
+#[test]
+fn kept_conversation_is_listed_resumed_and_put_away() {
+    let home = TempDir::new().unwrap();
+    let mut first = Theatre::new(Dialect::V1, &home, "");
+    first.play(&format!("{OPENING}{}", message(4, "[[text]]")));
+    drop(first);
+    let mut theatre = Theatre::new(Dialect::V1, &home, "");
+    theatre.play(
+        r#"
+        A connects
+        A< {"id":1,"method":"initialize","params":{"clientInfo":{"name":"test","version":"0"}}}"#,
+    );
+    theatre.log.clear();
+    let log = theatre.play(&format!(
+        r#"
+        A< {{"id":6,"method":"listConversations","params":{{"pageSize":1}}}}
+        A< {{"id":2,"method":"resumeConversation","params":{{"path":"$6.items.0.path"}}}}
+        A< {{"id":3,"method":"addConversationListener","params":{{"conversationId":"$2.conversationId"}}}}
+        {}
+        A< {{"id":7,"method":"resumeConversation","params":{{"conversationId":"x"}}}}
+        A< {{"id":8,"method":"archiveConversation","params":{{"conversationId":"$2.conversationId","rolloutPath":"$2.rolloutPath"}}}}
+        A< {{"id":9,"method":"listConversations","params":{{}}}}"#,
+        message(4, "[[text]]"),
+    ));
+    expect![[r##"
+        A {"id":6,"result":{"items":[{"modelProvider":"demo","path":"$HOME/sessions/2027/01/15/rollout-2027-01-15T08-00-00-#1.jsonl","preview":"[[text]]","timestamp":"2027-01-15T08:00:00.000Z"}]}}
+        A {"method":"sessionConfigured","params":{"historyEntryCount":0,"historyLogId":0,"initialMessages":[{"images":[],"message":"[[text]]","type":"user_message"},{"message":"Hello from mock.","type":"agent_message"}],"model":"demo","rolloutPath":"$HOME/sessions/2027/01/15/rollout-2027-01-15T08-00-00-#1.jsonl"}}
+        A {"id":2,"result":{"initialMessages":[{"images":[],"message":"[[text]]","type":"user_message"},{"message":"Hello from mock.","type":"agent_message"}],"model":"demo","rolloutPath":"$HOME/sessions/2027/01/15/rollout-2027-01-15T08-00-00-#1.jsonl"}}
+        A {"id":3,"result":{"subscriptionId":"#1"}}
+        A {"id":4,"result":{}}
+        A {"method":"codex/event/task_started","params":{"id":"0","msg":{"type":"task_started"}}}
+        A {"method":"codex/event/task_complete","params":{"id":"0","msg":{"last_agent_message":"Hello from mock.","type":"task_complete"}}}
+        A {"error":{"code":-32600,"message":"no rollout found for conversation id x"},"id":7}
+        A {"id":8,"result":{}}
+        A {"id":9,"result":{"items":[]}}
+    "##]].assert_eq(&lines_with(log, &["A {\"id\"", "A {\"error\"", "sessionConfigured", "task_"]));
 }

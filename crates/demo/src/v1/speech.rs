@@ -37,13 +37,11 @@ pub(crate) fn say(thread: &Thread, event: Event<'_>, stage: &mut Stage) {
 
 pub(crate) fn say_in(thread: &Thread, turn: &str, what: Happening<'_>, stage: &mut Stage) {
     match what {
-        Happening::ItemStarted(item) => item_event(thread, turn, "item_started", item, stage),
+        Happening::ItemStarted(item) => started(thread, turn, item, stage),
         Happening::ItemCompleted(item) => completed(thread, turn, item, stage),
         Happening::Running(item, asked) => running(thread, turn, item, asked, stage),
-        Happening::SummaryPart { item, index } => {
-            let kind = "agent_reasoning_section_break";
-            let part = json!({"type": kind, "item_id": item, "summary_index": index});
-            emit(thread, turn, &part, stage);
+        Happening::SummaryPart { .. } => {
+            emit(thread, turn, &json!({"type": "agent_reasoning_section_break"}), stage);
         }
         Happening::Delta { item, of, text } => delta(thread, turn, item, of, text, stage),
         Happening::Usage => token_count(thread, turn, stage),
@@ -67,18 +65,12 @@ pub(crate) fn say_in(thread: &Thread, turn: &str, what: Happening<'_>, stage: &m
 
 /// A piece of text, as part of its item and as of old.
 fn delta(thread: &Thread, turn: &str, item: &str, of: Stream, text: &str, stage: &mut Stage) {
-    let (in_item_kind, kind, more) = match of {
-        Stream::Message => ("agent_message_content_delta", "agent_message_delta", json!({})),
+    let (in_item_kind, kind) = match of {
+        Stream::Message => ("agent_message_content_delta", "agent_message_delta"),
         // No mode made plans into items then.
         Stream::Plan => return,
-        Stream::Summary { index } => {
-            let more = json!({"summary_index": index});
-            ("reasoning_content_delta", "agent_reasoning_delta", more)
-        }
-        Stream::Reasoning => {
-            let more = json!({"content_index": 0});
-            ("reasoning_raw_content_delta", "agent_reasoning_raw_content_delta", more)
-        }
+        Stream::Summary { .. } => ("reasoning_content_delta", "agent_reasoning_delta"),
+        Stream::Reasoning => ("reasoning_raw_content_delta", "agent_reasoning_raw_content_delta"),
         Stream::CommandOutput => {
             let chunk = base64(text.as_bytes());
             let kind = "exec_command_output_delta";
@@ -86,8 +78,7 @@ fn delta(thread: &Thread, turn: &str, item: &str, of: Stream, text: &str, stage:
             return emit(thread, turn, &output, stage);
         }
     };
-    let mut message = in_item(in_item_kind, thread, turn, &json!({"item_id": item, "delta": text}));
-    extend(&mut message, &more);
+    let message = in_item(in_item_kind, thread, turn, &json!({"item_id": item, "delta": text}));
     emit(thread, turn, &message, stage);
     emit(thread, turn, &json!({"type": kind, "delta": text}), stage);
 }
@@ -103,7 +94,7 @@ pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, stage:
             emit(thread, turn, &event, stage);
             let params = json!({
                 "conversationId": thread.id(), "callId": command.id, "command": argv(command), "cwd": command.cwd,
-                "parsedCmd": parsed(command),
+                "reason": null, "risk": null, "parsedCmd": parsed(command),
             });
             lines::request(request, "execCommandApproval", &params)
         }
@@ -111,7 +102,9 @@ pub(crate) fn ask(thread: &Thread, turn: &str, request: u64, item: &Item, stage:
             let changes = change_map(changes);
             let event = json!({"type": "apply_patch_approval_request", "call_id": id, "changes": changes});
             emit(thread, turn, &event, stage);
-            let params = json!({"conversationId": thread.id(), "callId": id, "fileChanges": changes});
+            let params = json!({
+                "conversationId": thread.id(), "callId": id, "fileChanges": changes, "reason": null, "grantRoot": null,
+            });
             lines::request(request, "applyPatchApproval", &params)
         }
         _ => Vec::new(),
@@ -176,6 +169,18 @@ fn item_event(thread: &Thread, turn: &str, kind: &str, item: &Item, stage: &mut 
     }
 }
 
+/// A command is told before it is asked about, a patch only when it is applied.
+fn started(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
+    item_event(thread, turn, "item_started", item, stage);
+    if let Body::CommandExecution(command) = &item.body {
+        let begin = json!({
+            "type": "exec_command_begin", "call_id": command.id, "command": argv(command), "cwd": command.cwd,
+            "parsed_cmd": parsed(command), "is_user_shell_command": false,
+        });
+        emit(thread, turn, &begin, stage);
+    }
+}
+
 fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
     item_event(thread, turn, "item_completed", item, stage);
     match &item.body {
@@ -198,14 +203,14 @@ fn completed(thread: &Thread, turn: &str, item: &Item, stage: &mut Stage) {
                 emit(thread, turn, &raw, stage);
             }
         }
-        Body::CommandExecution(command) if command.exit_code.is_some() => {
+        Body::CommandExecution(command) if command.status == ItemStatus::Declined => {
+            ended(thread, turn, command, ["", "exec command rejected by user"], -1, stage);
+        }
+        Body::CommandExecution(command) => {
             let output = command.aggregated_output.as_deref().unwrap_or_default();
-            let end = json!({
-                "type": "exec_command_end", "call_id": command.id, "stdout": output, "stderr": "",
-                "aggregated_output": output, "exit_code": command.exit_code,
-                "duration": {"secs": 0, "nanos": 0}, "formatted_output": output,
-            });
-            emit(thread, turn, &end, stage);
+            if let Some(exit_code) = command.exit_code {
+                ended(thread, turn, command, [output, ""], exit_code.into(), stage);
+            }
         }
         Body::FileChange { id, status: ItemStatus::Completed, .. } => {
             let end = json!({
@@ -222,22 +227,22 @@ fn plan_step(step: &PlanStep) -> Value {
     json!({"step": step.step, "status": step.status.replace("inProgress", "in_progress")})
 }
 
+fn ended(thread: &Thread, turn: &str, command: &Command, output: [&str; 2], exit_code: i64, stage: &mut Stage) {
+    let [stdout, stderr] = output;
+    let all = output.concat();
+    let end = json!({
+        "type": "exec_command_end", "call_id": command.id, "stdout": stdout, "stderr": stderr,
+        "aggregated_output": all, "exit_code": exit_code, "duration": {"secs": 0, "nanos": 0}, "formatted_output": all,
+    });
+    emit(thread, turn, &end, stage);
+}
+
 fn running(thread: &Thread, turn: &str, item: &Item, asked: Asked, stage: &mut Stage) {
-    match &item.body {
-        Body::CommandExecution(command) => {
-            let begin = json!({
-                "type": "exec_command_begin", "call_id": command.id, "command": argv(command), "cwd": command.cwd,
-                "parsed_cmd": parsed(command),
-            });
-            emit(thread, turn, &begin, stage);
-        }
-        Body::FileChange { id, changes, .. } => {
-            let begin = json!({
-                "type": "patch_apply_begin", "call_id": id, "auto_approved": asked == Asked::No, "changes": change_map(changes),
-            });
-            emit(thread, turn, &begin, stage);
-        }
-        _ => {}
+    if let Body::FileChange { id, changes, .. } = &item.body {
+        let begin = json!({
+            "type": "patch_apply_begin", "call_id": id, "auto_approved": asked == Asked::No, "changes": change_map(changes),
+        });
+        emit(thread, turn, &begin, stage);
     }
 }
 
@@ -293,7 +298,7 @@ fn parsed(command: &Command) -> Value {
 }
 
 fn change_map(changes: &[FileChange]) -> Map<String, Value> {
-    changes.iter().map(|change| (change.path.clone(), json!({"type": "add", "content": change.diff}))).collect()
+    changes.iter().map(|change| (change.path.clone(), json!({"add": {"content": change.diff}}))).collect()
 }
 
 fn base64(bytes: &[u8]) -> String {
