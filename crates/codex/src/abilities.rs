@@ -67,6 +67,8 @@ pub enum Ability {
     DynamicTools,
     /// Those tools can have namespaces.
     ToolNamespaces,
+    /// Turns can be left out of a resume and listed page by page without the experimental capability.
+    TurnPages,
     /// An interrupt of a turn that does not run is answered, and not only when the next turn ends.
     IdleInterrupt,
 }
@@ -75,11 +77,12 @@ pub enum Ability {
 const FIRST_ADDRESSABLE: Version = version(77);
 
 /// Each ability and the first tested version that has it.
-const SINCE: [(Ability, Version); 5] = [
+const SINCE: [(Ability, Version); 6] = [
     (Ability::TurnCompleted, version(59)),
     (Ability::ThreadIds, FIRST_ADDRESSABLE),
     (Ability::DynamicTools, version(98)),
     (Ability::ToolNamespaces, version(145)),
+    (Ability::TurnPages, version(155)),
     (Ability::IdleInterrupt, version(130)),
 ];
 
@@ -149,6 +152,7 @@ impl Abilities {
             Ability::ThreadIds => "notifications with thread ids",
             Ability::DynamicTools => "tools of the client",
             Ability::ToolNamespaces => "namespaces of tools",
+            Ability::TurnPages => "pages of turns",
             Ability::IdleInterrupt => "interrupts of idle threads",
         };
         if self.has(ability) { Ok(()) } else { Err(self.unable(what)) }

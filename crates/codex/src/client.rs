@@ -108,8 +108,8 @@ impl Client {
         self.send(Line { method: method.into(), params }).await
     }
 
-    /// What happens on the connection outside of turns, from now on. A reader that falls behind by more than the limit
-    /// is told how much it has missed.
+    /// What happens on the connection outside of turns; the first reader is told what has happened so far. A reader that
+    /// falls behind by more than the limit is told how much it has missed.
     #[must_use]
     pub fn events(&self) -> Events {
         let key = self.link.shared.exchange().attach_events();

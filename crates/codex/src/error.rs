@@ -121,10 +121,11 @@ pub enum Trap {
 
 impl Trap {
     fn of(error: &PeerError) -> Option<Self> {
-        const SIGNS: [(&str, Trap); 6] = [
+        const SIGNS: [(&str, Trap); 7] = [
             ("no rollout found", Trap::NeverRan),
             ("already has an active writer", Trap::HeldElsewhere),
             ("thread not found", Trap::NotLoaded),
+            ("thread not loaded", Trap::NotLoaded),
             ("conversation not found", Trap::NotLoaded),
             ("no active turn", Trap::NoSuchTurn),
             ("expected active turn id", Trap::NoSuchTurn),

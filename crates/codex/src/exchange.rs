@@ -61,6 +61,8 @@ pub(crate) struct Exchange {
     requests: OpenRequests,
     events: HashMap<EventsKey, Mailbox<ConnectionEvent>>,
     next_events: u64,
+    /// What happens before anybody listens, the handshake above all, is kept for the first who does.
+    unclaimed_events: Option<EventsKey>,
     told: Vec<Told>,
     errands: Vec<Errand>,
     /// Requests that are otherwise answered at once, and that somebody here wants to answer.
@@ -103,7 +105,7 @@ pub(crate) enum NotBegun {
 
 impl Exchange {
     pub(crate) fn new(limits: Limits, patience: Patience, claimed: Vec<&'static str>, field: JsonRpcField) -> Self {
-        Self {
+        let mut exchange = Self {
             connection: Connection::new(limits.wire.clone(), field),
             reader: Reader::V2,
             turns: Turns::new(limits.turn_bytes_max),
@@ -113,11 +115,14 @@ impl Exchange {
             requests: OpenRequests::default(),
             events: HashMap::new(),
             next_events: 0,
+            unclaimed_events: None,
             told: Vec::new(),
             errands: Vec::new(),
             claimed,
             is_over: false,
-        }
+        };
+        exchange.unclaimed_events = exchange.attach_events();
+        exchange
     }
 
     /// Takes what the connection has understood of the worker's bytes, and says how much that was. `unix_seconds` is the
@@ -273,6 +278,9 @@ impl Exchange {
 
     /// A reader of the connection's own events; `None` if there are too many.
     pub(crate) fn attach_events(&mut self) -> Option<EventsKey> {
+        if let Some(unclaimed) = self.unclaimed_events.take() {
+            return Some(unclaimed);
+        }
         if self.events.len() >= self.limits.event_readers_max {
             return None;
         }

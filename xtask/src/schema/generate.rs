@@ -19,6 +19,9 @@ mod read;
 mod shape;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 use shape::Definition;
 use write::Writer;
 
@@ -37,7 +40,7 @@ pub(crate) struct GeneratedFile {
 pub(crate) fn files(bundle: &Value, table: &MethodTable, history: &History) -> Result<Vec<GeneratedFile>> {
     let mut definitions = read::definitions(bundle)?;
     boxes::put(&mut definitions);
-    let [calls, _, notifications, requests] = table.groups().map(|(_, methods)| methods);
+    let [calls, client_notifications, notifications, requests] = table.groups().map(|(_, methods)| methods);
     let answers = answers::of(calls.iter().chain(requests), &definitions)?;
 
     let mut files = Vec::new();
@@ -48,14 +51,13 @@ pub(crate) fn files(bundle: &Value, table: &MethodTable, history: &History) -> R
         "Every method that we can call, as a name for `Client::call`.",
         &methods::calls(calls, &answers),
     ));
-    let asked =
-        methods::by_method("WorkerRequest", "A request of a worker, typed by its method.", requests, &definitions)?;
-    let asked = format!("{}\n{asked}", methods::requests(requests, &answers));
-    files.push(file("requests", "Every request that a worker can make, as a name and as a value.", &asked));
-    let told =
-        methods::by_method("Notification", "What a worker tells, typed by its method.", notifications, &definitions)?;
-    let told = format!("{told}\n{}", methods::client_notifications(table.by_kind()[1].1)?);
-    files.push(file("notifications", "Every notification, of either side.", &told));
+    let promise = "Every request that a worker can make, as a name.";
+    files.push(file("requests", promise, &methods::requests(requests, &answers)));
+    let told = methods::by_method("Notification", "What a worker tells.", notifications, &definitions)?;
+    let asked = methods::by_method("WorkerRequest", "What a worker asks.", requests, &definitions)?;
+    let ours = methods::client_notifications(client_notifications)?;
+    let promise = "What either side says unasked, and what a worker asks, typed by its method.";
+    files.push(file("messages", promise, &format!("{told}\n{asked}\n{ours}")));
     files.push(file("methods", "The table of all methods.", &methods::table(table, history)));
 
     let writer = writer(&definitions, table, &answers);
@@ -75,12 +77,10 @@ fn file(module: &str, promise: &str, text: &str) -> GeneratedFile {
 /// The module above all others: what they share, and their types under one roof.
 fn root(areas: &[&str]) -> GeneratedFile {
     let mut modules: Vec<String> = areas.iter().map(|area| format!("mod {area};\n")).collect();
-    modules.extend(
-        ["pub mod calls;\n", "mod methods;\n", "mod notifications;\n", "pub mod requests;\n"].map(str::to_owned),
-    );
+    modules.extend(["pub mod calls;\n", "mod messages;\n", "mod methods;\n", "pub mod requests;\n"].map(str::to_owned));
     modules.sort_by_key(|line| line.trim_start_matches("pub ").to_owned());
     let mut shown: Vec<&str> = areas.to_vec();
-    shown.extend(["methods", "notifications"]);
+    shown.extend(["messages", "methods"]);
     shown.sort_unstable();
     let shown: String = shown.iter().map(|module| format!("pub use {module}::*;\n")).collect();
     let text = format!(

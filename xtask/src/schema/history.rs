@@ -86,3 +86,32 @@ pub(super) fn write() -> Result<()> {
     let path = workspace::root().join("schema/history.json");
     Ok(fs::write(path, history.to_text())?)
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::{History, Kind};
+
+    #[test]
+    fn a_method_is_there_from_its_first_version_to_its_last() {
+        let mut history = History { versions: vec!["1.0.0".to_owned(), "2.0.0".to_owned()], methods: Vec::new() };
+        let told = |method: &str| (Kind::Notification, method.to_owned());
+        history.add("1.0.0", vec![(Kind::Call, "go".to_owned()), told("gone")]);
+        history.add("2.0.0", vec![(Kind::Call, "go".to_owned()), told("went")]);
+        expect![[r#"
+            {
+             "versions": ["1.0.0","2.0.0"],
+             "methods": [
+              {"kind":"call","method":"go","since":"1.0.0","until":"2.0.0"},
+              {"kind":"notification","method":"gone","since":"1.0.0","until":"1.0.0"},
+              {"kind":"notification","method":"went","since":"2.0.0","until":"2.0.0"}
+             ]
+            }
+        "#]]
+        .assert_eq(&history.to_text());
+        assert_eq!(History::read(&history.to_text()).unwrap(), history);
+        assert_eq!(history.since(Kind::Notification, "went"), Some("2.0.0"));
+        assert_eq!(history.since(Kind::Call, "went"), None);
+    }
+}

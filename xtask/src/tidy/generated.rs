@@ -13,9 +13,13 @@ const BUNDLE: &str = "schema/app-server.json";
 const METHODS: &str = "schema/methods.json";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let made = [check_version(tree), check_bundle(tree), check_methods(tree)].into_iter().filter_map(Result::err);
-    let findings: Vec<Finding> = made.map(|(path, what)| finding(path, &what, "")).collect();
+    let findings = check_schema(tree);
     if findings.is_empty() { check_rust(tree) } else { findings }
+}
+
+fn check_schema(tree: &Tree) -> Vec<Finding> {
+    let made = [check_version(tree), check_bundle(tree), check_methods(tree)].into_iter().filter_map(Result::err);
+    made.map(|(path, what)| finding(path, &what, "")).collect()
 }
 
 fn finding(path: &str, what: &str, flag: &str) -> Finding {
@@ -121,7 +125,7 @@ mod tests {
         pretty(&json!({ "definitions": {
             "ClientNotification": { "oneOf": [] },
             "ClientRequest": { "oneOf": [go] },
-            "Go": { "properties": { "far": { "type": "boolean" } } },
+            "Go": { "properties": { "far": { "type": "boolean" } }, "type": "object" },
             "ServerNotification": { "oneOf": [] },
             "ServerRequest": { "oneOf": [] },
         } }))
@@ -129,7 +133,7 @@ mod tests {
 
     fn check(version: &str, bundle: &str, methods: &str, expected: &Expect) {
         let tree = Tree::of(&[(VERSION, version), (BUNDLE, bundle), (METHODS, methods)]);
-        expected.assert_eq(&listed(&super::check(&tree)));
+        expected.assert_eq(&listed(&super::check_schema(&tree)));
     }
 
     #[test]
@@ -254,6 +258,31 @@ mod tests {
             schema/methods.json:1: serverRequests, entry 1: has ask with no params, the bundle implies nothing; run `cargo xtask schema`
         "#]],
         );
+    }
+
+    #[test]
+    fn generated_rust_that_is_stale_missing_or_left_over_is_found() {
+        let bundle = bundle()
+            .replace("Go", "GoParams")
+            .replace("\"ServerNotification\"", "\"GoResponse\": { \"type\": \"object\" }, \"ServerNotification\"");
+        let methods = TABLE.replace("\"Go\"", "\"GoParams\"");
+        let history = r#"{"versions":[],"methods":[]}"#;
+        let schema = [(BUNDLE, bundle.as_str()), (METHODS, &methods), ("schema/history.json", history)];
+        let text_of = |path: &str| Ok(Tree::of(&schema).file(path).unwrap().text.clone());
+        let fresh = crate::schema::generated(text_of).unwrap();
+        let files = || schema.into_iter().chain(fresh.iter().map(|file| (file.path.as_str(), file.text.as_str())));
+        let check = |files: Vec<(&str, &str)>| listed(&super::check_rust(&Tree::of(&files)));
+        expect![""].assert_eq(&check(files().collect()));
+
+        let stale = files().map(|(path, text)| (path, if path.ends_with("calls.rs") { "// edited" } else { text }));
+        let stale = stale.filter(|(path, _)| !path.ends_with("turn.rs"));
+        let left_over = [("crates/codex/src/protocol/generated/old.rs", "")];
+        expect![[r#"
+            crates/codex/src/protocol/generated/calls.rs:1: is not what the schema makes of it; run `cargo xtask schema --generate`
+            crates/codex/src/protocol/generated/old.rs:1: is not what the schema makes of it; run `cargo xtask schema --generate`
+            crates/codex/src/protocol/generated/turn.rs:1: is not what the schema makes of it; run `cargo xtask schema --generate`
+        "#]]
+        .assert_eq(&check(stale.chain(left_over).collect()));
     }
 
     #[test]

@@ -100,6 +100,15 @@ pub enum Input {
     },
 }
 
+/// Whether a thread is resumed with all of its turns, which can be megabytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turns {
+    /// They are listed page by page.
+    LeftOut,
+    /// The worker knows no other way.
+    Whole,
+}
+
 impl From<&str> for TurnOptions {
     fn from(text: &str) -> Self {
         Self { input: vec![Input::Text(text.into())], ..Self::default() }
@@ -138,11 +147,12 @@ impl ThreadOptions {
         Ok(Line::new(method, &params))
     }
 
-    /// Without its turns, which can be megabytes: they are listed page by page. An older worker sends them all the same.
-    pub(super) fn resume(&self, thread: &str) -> Line {
+    pub(super) fn resume(&self, thread: &str, turns: Turns) -> Line {
         let mut params = self.settings();
         params["threadId"] = json!(thread);
-        params["excludeTurns"] = json!(true);
+        if turns == Turns::LeftOut {
+            params["excludeTurns"] = json!(true);
+        }
         Line::new("thread/resume", &params)
     }
 
@@ -218,12 +228,14 @@ impl TurnOptions {
             return Err(Unable { what: "output schemas".into(), version: abilities.version });
         }
         let items: Vec<Value> = self.input.iter().map(Input::v1).collect();
+        let sandbox = options.sandbox.word();
         let params = json!({
             "conversationId": thread,
             "items": items,
             "cwd": options.cwd.as_deref().unwrap_or("."),
             "approvalPolicy": options.approval_policy.word(),
-            "sandboxPolicy": {"mode": options.sandbox.word()},
+            // Named `mode` up to 0.58, and `type` from 0.60 on.
+            "sandboxPolicy": {"mode": sandbox, "type": sandbox},
             "model": self.model.as_deref().or(options.model.as_deref()).or(model).unwrap_or_default(),
             "effort": self.effort,
             "summary": self.summary.as_deref().unwrap_or("auto"),

@@ -7,10 +7,10 @@ use serde_json::json;
 use tokio::time::{sleep_until, timeout_at};
 use wire::{Json, Outcome, Progress};
 
-use super::plan::{ThreadOptions, TurnOptions};
+use super::plan::{ThreadOptions, TurnOptions, Turns};
 use super::turn::Turn;
 use super::{Client, poll, try_again};
-use crate::abilities::Dialect;
+use crate::abilities::{Ability, Dialect};
 use crate::backoff::OVERLOADED;
 use crate::dialect::Line;
 use crate::error::CallError;
@@ -87,7 +87,10 @@ impl Client {
     /// [`CallError`]; see its `trap` for a thread that never ran, or that another worker has.
     pub async fn resume_thread(&self, thread: &str, options: ThreadOptions) -> Result<Thread, CallError> {
         let line = match self.abilities().dialect {
-            Dialect::V2 => options.resume(thread),
+            Dialect::V2 => {
+                let turns = if self.need_turn_pages().is_ok() { Turns::LeftOut } else { Turns::Whole };
+                options.resume(thread, turns)
+            }
             Dialect::V1 => {
                 self.link.shared.exchange().reader.forget(thread);
                 ThreadOptions::resume_conversation(thread, self.path_of(thread).await?.as_deref())
@@ -131,6 +134,14 @@ impl Client {
         let id = opened.thread.map(|thread| thread.id).or(opened.conversation_id);
         let id = id.ok_or_else(|| CallError::Unexpected { method, reason: "it names no thread".into() })?;
         Ok(Thread { client: self.clone(), id, options, model: opened.model })
+    }
+
+    /// Some versions list turns only to those who have asked for what is experimental.
+    fn need_turn_pages(&self) -> Result<(), CallError> {
+        match self.abilities().has(Ability::TurnPages) {
+            true => Ok(()),
+            false => self.need_experimental("thread/turns/list"),
+        }
     }
 
     /// The oldest workers resume a conversation only by its file.
@@ -203,6 +214,7 @@ impl Thread {
     /// [`CallError`]; older workers cannot.
     pub async fn turns(&self, cursor: Option<&str>) -> Result<Json, CallError> {
         let method = self.client.v2_method("thread/turns/list")?;
+        self.client.need_turn_pages()?;
         self.client.send(Line::new(method, &json!({"threadId": self.id, "cursor": cursor}))).await
     }
 

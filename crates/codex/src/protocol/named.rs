@@ -49,19 +49,27 @@ macro_rules! requests {
 macro_rules! by_method {
     ($(#[$meta:meta])* pub enum $name:ident { $($variant:ident($params:ty) = $method:literal,)* }) => {
         $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq, serde::Serialize)]
+        #[serde(tag = "method", content = "params")]
         pub enum $name {
-            $(#[doc = concat!("`", $method, "`")] $variant($params),)*
+            $(
+                #[doc = concat!("`", $method, "`")]
+                #[serde(rename = $method)]
+                $variant($params),
+            )*
             /// A method that we know, with parameters of another shape than we know.
+            #[serde(untagged)]
             Unparsed {
                 /// The method.
                 method: Box<str>,
                 /// Its parameters, as they came.
                 params: Option<Json>,
                 /// What does not fit.
+                #[serde(skip)]
                 reason: Box<str>,
             },
             /// A method that is newer than we are.
+            #[serde(untagged)]
             Other {
                 /// The method.
                 method: Box<str>,

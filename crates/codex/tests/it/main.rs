@@ -7,6 +7,8 @@ mod client_of_old;
 #[cfg(feature = "real-codex")]
 mod compatibility;
 mod examples;
+mod mutation;
+mod protocol;
 mod support;
 mod translation;
 mod v1;

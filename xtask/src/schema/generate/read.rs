@@ -64,13 +64,15 @@ impl Reader<'_> {
     fn shape(&mut self, name: &str, schema: &Value) -> Result<Shape> {
         let keywords = schema.as_object().context("is no object")?;
         if let Some(variants) = alternatives_of(keywords) {
+            only_keywords(keywords, &["anyOf", "oneOf", "properties", "required", "type"])?;
             return self.union(name, keywords, variants);
         }
         if keywords.contains_key("enum") {
+            only_keywords(keywords, &["enum", "type"])?;
             return Ok(Shape::Words(words_of(schema)?));
         }
         if is_record(keywords) {
-            return Ok(Shape::Record(self.fields(name, &[keywords], None)?));
+            return Ok(Shape::Record(self.fields(name, keywords)?));
         }
         self.type_of(name, schema).map(Shape::Alias)
     }
@@ -108,7 +110,12 @@ impl Reader<'_> {
             let own = variant.as_object().context("a variant is no object")?;
             let wire = fixed_word(own, tag).context("a variant has no tag")?.to_owned();
             let content_name = format!("{name}{}", names::variant(name, &wire)?);
-            let fields = self.fields(&content_name, &[base, own], Some(tag))?;
+            let mut own = own.clone();
+            if let Some(Value::Object(properties)) = own.get_mut("properties") {
+                properties.remove(tag);
+            }
+            let mut fields = self.fields(&content_name, &own)?;
+            fields.extend(self.own_fields(&content_name, base)?);
             let content = match fields.is_empty() {
                 true => None,
                 false => Some(self.lift(&content_name, Shape::Record(fields))?),
@@ -143,18 +150,30 @@ impl Reader<'_> {
         })
     }
 
-    /// The fields of several objects taken together, in their order, but for the tag.
-    fn fields(&mut self, owner: &str, objects: &[&Map<String, Value>], tag: Option<&str>) -> Result<Vec<Field>> {
-        let mut fields = Vec::new();
-        for object in objects.iter().rev() {
-            let properties = object.get("properties").and_then(Value::as_object);
-            for (wire, schema) in properties.into_iter().flatten().filter(|(wire, _)| Some(wire.as_str()) != tag) {
-                let required = is_required(object, wire);
-                let field = self.field(owner, wire, schema, required);
-                fields.push(field.with_context(|| format!("cannot read the field {wire} of {owner}"))?);
-            }
+    /// The fields of an object. Where it must have one of several sets of fields, each of these may be missing.
+    fn fields(&mut self, owner: &str, object: &Map<String, Value>) -> Result<Vec<Field>> {
+        only_keywords(object, &["additionalProperties", "anyOf", "default", "properties", "required", "type"])?;
+        let mut fields = self.own_fields(owner, object)?;
+        for set in object.get("anyOf").and_then(Value::as_array).into_iter().flatten() {
+            let set = set.as_object().context("a set of fields is no object")?;
+            only_keywords(set, &["properties", "required", "type"])?;
+            let more = self.own_fields(owner, set)?;
+            fields.extend(more.into_iter().map(|field| Field {
+                holds: field.holds.optional(),
+                presence: Presence::Optional,
+                ..field
+            }));
         }
         Ok(fields)
+    }
+
+    fn own_fields(&mut self, owner: &str, object: &Map<String, Value>) -> Result<Vec<Field>> {
+        let properties = object.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let read = properties.map(|(wire, schema)| {
+            let field = self.field(owner, wire, schema, is_required(object, wire));
+            field.with_context(|| format!("cannot read the field {wire} of {owner}"))
+        });
+        read.collect()
     }
 
     fn field(&mut self, owner: &str, wire: &str, schema: &Value, required: bool) -> Result<Field> {
@@ -179,10 +198,12 @@ impl Reader<'_> {
             return Ok(Type::Json);
         };
         if let Some(definition) = reference_of(schema) {
+            only_keywords(keywords, &["$ref", "allOf", "default"])?;
             ensure!(self.sources.contains_key(definition), "{definition} is not defined");
             return Ok(Type::Named(definition.to_owned()));
         }
         if let Some(Value::Array(variants)) = keywords.get("anyOf") {
+            only_keywords(keywords, &["anyOf", "default"])?;
             if let [inner, null] = variants.as_slice()
                 && is_null(null)
             {
@@ -204,8 +225,11 @@ impl Reader<'_> {
     }
 
     fn simple(&mut self, name: &str, simple: &str, keywords: &Map<String, Value>) -> Result<Type> {
+        let numbers = ["format", "minLength", "minimum"];
+        let objects = ["additionalProperties", "anyOf", "items", "properties", "required"];
+        only_keywords(keywords, &[&["default", "type"], &numbers[..], &objects[..]].concat())?;
         Ok(match simple {
-            "string" if !keywords.contains_key("enum") => Type::Text,
+            "string" => Type::Text,
             "boolean" => Type::Truth,
             "integer" | "number" => Type::Number(number(keywords)?),
             "array" => {
@@ -213,7 +237,7 @@ impl Reader<'_> {
                 Type::List(Box::new(self.type_of(name, items)?))
             }
             "object" if keywords.contains_key("properties") => {
-                let fields = self.fields(name, &[keywords], None)?;
+                let fields = self.fields(name, keywords)?;
                 self.lift(name, Shape::Record(fields))?
             }
             "object" => match keywords.get("additionalProperties") {
@@ -222,6 +246,14 @@ impl Reader<'_> {
             },
             other => bail!("a {other} that the generator does not know: {keywords:?}"),
         })
+    }
+}
+
+/// A keyword that is not expected might change what is valid.
+fn only_keywords(schema: &Map<String, Value>, expected: &[&str]) -> Result<()> {
+    match schema.keys().find(|keyword| !expected.contains(&keyword.as_str())) {
+        Some(keyword) => bail!("the generator does not expect {keyword:?} here: {schema:?}"),
+        None => Ok(()),
     }
 }
 

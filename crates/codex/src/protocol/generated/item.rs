@@ -321,6 +321,12 @@ pub struct FunctionCallOutputContentItemInputImage {
     /// `detail`: optional.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<ImageDetail>,
+    /// `image_url`: optional.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_url: Option<String>,
+    /// `file_id`: optional.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_id: Option<String>,
 }
 
 /// Upstream's `FunctionCallOutputContentItemInputText`.

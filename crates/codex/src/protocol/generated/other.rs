@@ -309,6 +309,12 @@ pub struct ContentItemInputImage {
     /// `detail`: optional.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<ImageDetail>,
+    /// `image_url`: optional.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_url: Option<String>,
+    /// `file_id`: optional.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_id: Option<String>,
 }
 
 /// Upstream's `ContentItemInputText`.
@@ -1148,10 +1154,17 @@ pub struct UserInputAudio {
 
 /// Upstream's `UserInputImage`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UserInputImage {
     /// `detail`: optional.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<ImageDetail>,
+    /// `url`: optional.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// `fileId`: optional.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_id: Option<String>,
 }
 
 /// Upstream's `UserInputLocalAudio`.

@@ -335,6 +335,12 @@ pub struct ThreadItemImageGeneration {
     /// `transparentBackground`: optional.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transparent_background: Option<bool>,
+    /// `fileId`: optional.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_id: Option<String>,
+    /// `result`: optional.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
     /// `completedAtMs`: optional.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at_ms: Option<i64>,
