@@ -226,6 +226,16 @@ pub enum ConnectionEvent {
         /// What.
         message: Box<str>,
     },
+    /// Something of a turn that nobody here has started or follows: one of another client, or an earlier one whose usage
+    /// is told again.
+    Turn {
+        /// The thread.
+        thread: Box<str>,
+        /// The turn, where the worker names it.
+        turn: Option<Box<str>>,
+        /// What happened.
+        event: TurnEvent,
+    },
     /// A line of the worker that could not be used.
     PassedOver {
         /// What was wrong with it, and how it begins.

@@ -138,7 +138,7 @@ async fn callbacks_decide_in_functions_and_async_functions() {
 async fn a_panic_a_missing_callback_and_a_late_one_decline() {
     let place = Place::new();
     let mut options = Options::new("tests", "1.0");
-    let patience = Patience { decision: Duration::from_millis(50), ..Patience::default() };
+    let patience = Patience { decision_timeout: Duration::from_millis(50), ..Patience::default() };
     options.callbacks = Callbacks::new()
         .on_approval(RequestKind::Command, |asked: Asked| async move {
             assert!(!asked.params.get().contains("panic"), "on purpose");
