@@ -64,6 +64,7 @@ impl Shared {
 
 /// Runs the connection until the worker is gone or somebody stops it.
 pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbacks: Arc<Callbacks>) {
+    let _unfinished = Unfinished(Arc::clone(&shared));
     // Owned here, so that no callback outlives its connection.
     let mut deciding = JoinSet::new();
     let ladder = loop {
@@ -77,6 +78,8 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbac
                 callbacks.decide(asked, &mut exchange, &shared, &mut deciding);
             }
             transport.transmit(&mut exchange.connection);
+            // Here and not below, where a worker that floods would not let it come to that.
+            while deciding.try_join_next().is_some() {}
             let reading = if exchange.connection.wants_read() { Reading::Wanted } else { Reading::Paused };
             (exchange.poll_timeout().map(Instant::from_std), reading)
         };
@@ -90,7 +93,6 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbac
             ready = transport.ready(reading) => if matches!(ready, Ready::Ended) {
                 break Ladder::default();
             },
-            Some(_) = deciding.join_next() => {}
             () = shared.bell.notified() => {}
         }
     };
@@ -99,6 +101,24 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbac
     let end = transport.stop(ladder).await;
     shared.exchange().end(&format!("{deafness}{end}"));
     shared.end.send_replace(Some(Arc::new(end)));
+}
+
+/// However the task ends, by a panic or with its runtime, nobody is left waiting for it.
+struct Unfinished(Arc<Shared>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let mut exchange = self.0.exchange();
+        exchange.connection.close();
+        exchange.advance(0, Instant::now().into_std());
+        exchange.end(&End::Dropped.to_string());
+        drop(exchange);
+        self.0.end.send_if_modified(|end| {
+            let is_first = end.is_none();
+            end.get_or_insert_with(|| Arc::new(End::Dropped));
+            is_first
+        });
+    }
 }
 
 /// What was read becomes what it means; the connection takes it in portions.

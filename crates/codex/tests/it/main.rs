@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
+mod attack;
 mod client;
 mod client_of_old;
 #[cfg(feature = "real-codex")]
