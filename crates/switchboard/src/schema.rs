@@ -62,7 +62,7 @@ enum Form {
 fn diff(codex: &std::path::Path, form: Form) -> Result<String> {
     let program = located(codex)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
-    let told = runtime.block_on(told::ask(&program))?;
+    let told = runtime.block_on(told::ask(&program, told::ANSWER_TIMEOUT))?;
     let built_in: Value = serde_json::from_str(SCHEMA).context("the built-in schema")?;
     let found =
         Outline::of(&told.bundle).with_context(|| format!("codex {} printed a strange schema", told.version))?;

@@ -262,7 +262,8 @@ mod tests {
                 "Item[plan].text",
                 "Gone.x"
               ]
-            }"#]].assert_eq(&serde_json::to_string_pretty(&difference).unwrap());
+            }"#]]
+        .assert_eq(&serde_json::to_string_pretty(&difference).unwrap());
     }
 
     #[test]

@@ -67,30 +67,34 @@ impl<'de, T: Tagged> Visitor<'de> for TaggedVisitor<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let mut read = Object::new();
-        let mut found = None;
+        let mut object = Object::new();
+        let mut tag = Tag::Missing;
         while let Some(key) = map.next_key_seed(OneOf(&[T::TAG]))? {
             match key {
-                Ok(_) => match (map.next_value_seed(OneOf(T::KNOWN))?, read.is_empty()) {
-                    (Ok(tag), true) => return T::read(tag, MapAccessDeserializer::new(map)),
-                    (tag, _) => {
-                        read.add(
-                            T::TAG,
-                            &Value::from(tag.as_ref().map_or_else(|tag| tag.as_str(), |tag| tag)).to_string(),
-                        );
-                        found = Some(tag);
+                Err(key) => object.add(&key, map.next_value::<Json>()?.get()),
+                Ok(_) => match map.next_value_seed(OneOf(T::KNOWN))? {
+                    Ok(known) if object.is_empty() => return T::read(known, MapAccessDeserializer::new(map)),
+                    Ok(known) => tag = Tag::Known(known),
+                    Err(unknown) => {
+                        object.add(T::TAG, &Value::from(unknown).to_string());
+                        tag = Tag::Unknown;
                     }
                 },
-                Err(key) => read.add(&key, map.next_value::<Json>()?.get()),
             }
         }
-        let text = read.into_text();
-        match found {
-            None => Err(A::Error::missing_field(T::TAG)),
-            Some(Err(_)) => Json::new(&text).map(T::other).map_err(A::Error::custom),
-            Some(Ok(tag)) => T::read(tag, &mut serde_json::Deserializer::from_str(&text)).map_err(A::Error::custom),
+        let text = object.into_text();
+        match tag {
+            Tag::Missing => Err(A::Error::missing_field(T::TAG)),
+            Tag::Unknown => Json::new(&text).map(T::other).map_err(A::Error::custom),
+            Tag::Known(tag) => T::read(tag, &mut serde_json::Deserializer::from_str(&text)).map_err(A::Error::custom),
         }
     }
+}
+
+enum Tag {
+    Missing,
+    Unknown,
+    Known(&'static str),
 }
 
 /// Reads a string: as one of these without copying it, or as what else it is.
