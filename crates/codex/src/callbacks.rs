@@ -1,14 +1,14 @@
 //! Rust code that decides a worker's requests: a function or an async function per kind of request. Callbacks run off
-//! the read path, several at once, each until its request's deadline; one that panics or cannot decide has declined.
+//! the read path, several at once, each until its request needs no decision any more; one that panics or cannot decide
+//! has declined.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::future::{Future, IntoFuture, Ready, ready};
+use std::future::{Future, IntoFuture, Ready, poll_fn, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
 use wire::{Json, PeerError, RequestId};
 
 use crate::decision::{Decision, Ruling};
@@ -131,14 +131,16 @@ impl Callbacks {
         };
         let undecided = Undecided { shared: Arc::clone(shared), request: asked.id.clone(), is_open: true };
         deciding.spawn(async move {
-            let deadline = Instant::from_std(asked.deadline);
             // Called in here, so that a function that takes its time or panics does it in its own task.
-            let ruling = timeout_at(deadline, async { callback(asked).await }).await;
-            match ruling {
-                Ok(Ruling::Answer(answer)) => undecided.answer(answer.as_ref()),
-                Ok(Ruling::Later) => undecided.leave(),
-                // The exchange has declined it.
-                Err(_) => undecided.leave(),
+            let ruling = async { callback(asked).await };
+            tokio::select! {
+                biased;
+                ruling = ruling => match ruling {
+                    Ruling::Answer(answer) => undecided.answer(answer.as_ref()),
+                    Ruling::Later => undecided.leave(),
+                },
+                // Its deadline has passed, its turn is over, or somebody else has answered.
+                () = undecided.moot() => undecided.leave(),
             }
         });
     }
@@ -171,6 +173,11 @@ impl Undecided {
         self.is_open = false;
         // Its deadline may have passed, or its turn: then the first answer has won.
         _ = self.shared.change(|exchange| exchange.answer(&self.request, answer));
+    }
+
+    /// Waits until the request needs no decision any more.
+    async fn moot(&self) {
+        poll_fn(|context| self.shared.exchange().poll_moot(&self.request, context)).await;
     }
 
     fn leave(mut self) {

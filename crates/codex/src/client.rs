@@ -38,6 +38,7 @@ use crate::exchange::EventsKey;
 use crate::handshake::Greeting;
 use crate::protocol::Call;
 use crate::transport::End;
+use crate::waits::bounded;
 use calling::Calling;
 
 /// A worker that is ready for calls.
@@ -108,8 +109,8 @@ impl Client {
         self.send(Line { method: method.into(), params }).await
     }
 
-    /// What happens on the connection outside of turns, from now on. A reader that falls behind by more than the limit
-    /// is told how much it has missed.
+    /// What happens on the connection outside of turns; the first reader is told what has happened so far. A reader that
+    /// falls behind by more than the limit is told how much it has missed.
     #[must_use]
     pub fn events(&self) -> Events {
         let key = self.link.shared.exchange().attach_events();
@@ -183,7 +184,7 @@ impl Client {
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.call_timeout
+        Instant::now() + bounded(self.call_timeout)
     }
 }
 

@@ -51,8 +51,8 @@ impl Reader {
         }
     }
 
-    /// The name of the turn that was started, where the answer tells it.
-    pub(crate) fn turn_started(&self, result: &Json) -> Result<Option<Box<str>>, PeerError> {
+    /// The name of the turn that was started.
+    pub(crate) fn turn_started(&self, result: &Json) -> Result<Box<str>, PeerError> {
         #[derive(Deserialize)]
         struct Started {
             turn: Named,
@@ -61,16 +61,10 @@ impl Reader {
         struct Named {
             id: Box<str>,
         }
-        match self {
-            Self::V1(_) => Ok(None),
-            Self::V2 => match result.parse::<Started>() {
-                Ok(started) => Ok(Some(started.turn.id)),
-                Err(error) => {
-                    let message = format!("the answer names no turn ({error}): the worker speaks another protocol");
-                    Err(PeerError { code: 0, message: message.into(), data: None })
-                }
-            },
-        }
+        result.parse::<Started>().map(|started| started.turn.id).map_err(|error| {
+            let message = format!("the answer names no turn ({error}): the worker speaks another protocol");
+            PeerError { code: 0, message: message.into(), data: None }
+        })
     }
 
     /// What listens for a conversation now.

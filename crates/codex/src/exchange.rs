@@ -2,6 +2,7 @@
 //! requests and their answers. The connection's task feeds it bytes and time; handles take from it what is theirs.
 
 mod asked;
+mod errands;
 mod mailbox;
 #[cfg(test)]
 mod tests;
@@ -9,7 +10,7 @@ mod turns;
 
 use std::collections::HashMap;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use wire::{CallId, Connection, Event, Json, JsonRpcField, NotOpen, Outcome, PeerError, Refused, Request, RequestId};
 
@@ -21,8 +22,9 @@ use crate::dialect::{Line, Reader};
 use crate::event::{ConnectionEvent, Placed, Told, TurnEvent};
 use crate::requests;
 use asked::OpenRequests;
+use errands::{Attempt, Errand, Postponed};
 use mailbox::Mailbox;
-use turns::{Errand, Turns};
+use turns::Turns;
 
 /// What one connection may hold for its readers.
 #[derive(Clone, Debug)]
@@ -48,9 +50,6 @@ impl Default for Limits {
     }
 }
 
-/// How long the worker may take over what we send for our own order: interrupts, and the end of listening.
-const ERRAND_TIMEOUT: Duration = Duration::from_secs(30);
-
 pub(crate) struct Exchange {
     pub(crate) connection: Connection,
     pub(crate) reader: Reader,
@@ -61,11 +60,15 @@ pub(crate) struct Exchange {
     requests: OpenRequests,
     events: HashMap<EventsKey, Mailbox<ConnectionEvent>>,
     next_events: u64,
+    /// What happens before anybody listens, the handshake above all, is kept for the first who does.
+    unclaimed_events: Option<EventsKey>,
     told: Vec<Told>,
     errands: Vec<Errand>,
+    postponed: Postponed,
     /// Requests that are otherwise answered at once, and that somebody here wants to answer.
     claimed: Vec<&'static str>,
-    is_over: bool,
+    /// Why nothing happens any more.
+    end: Option<Box<str>>,
 }
 
 /// Names a reader of the connection's events.
@@ -79,9 +82,9 @@ enum Purpose {
     /// To be listened to; then the turn can be started.
     Listen { turn: TurnKey, start: Line, deadline: Instant },
     /// To start a turn.
-    Start(TurnKey),
-    /// The outcome changes nothing.
-    Errand,
+    Start { turn: TurnKey, deadline: Instant },
+    /// For our own order.
+    Errand(Attempt),
 }
 
 /// How a turn is begun: in v1 the worker must be told to listen first.
@@ -103,7 +106,7 @@ pub(crate) enum NotBegun {
 
 impl Exchange {
     pub(crate) fn new(limits: Limits, patience: Patience, claimed: Vec<&'static str>, field: JsonRpcField) -> Self {
-        Self {
+        let mut exchange = Self {
             connection: Connection::new(limits.wire.clone(), field),
             reader: Reader::V2,
             turns: Turns::new(limits.turn_bytes_max),
@@ -113,11 +116,15 @@ impl Exchange {
             requests: OpenRequests::default(),
             events: HashMap::new(),
             next_events: 0,
+            unclaimed_events: None,
             told: Vec::new(),
             errands: Vec::new(),
+            postponed: Postponed::default(),
             claimed,
-            is_over: false,
-        }
+            end: None,
+        };
+        exchange.unclaimed_events = exchange.attach_events();
+        exchange
     }
 
     /// Takes what the connection has understood of the worker's bytes, and says how much that was. `unix_seconds` is the
@@ -187,7 +194,7 @@ impl Exchange {
             Ok(call) => {
                 let purpose = match listen {
                     Some(_) => Purpose::Listen { turn, start, deadline },
-                    None => Purpose::Start(turn),
+                    None => Purpose::Start { turn, deadline },
                 };
                 self.calls.insert(call, purpose);
                 Ok(turn)
@@ -202,7 +209,11 @@ impl Exchange {
 
     /// Follows a turn that runs already.
     pub(crate) fn follow_turn(&mut self, thread: &str, turn: &str) -> Result<TurnKey, Busy> {
-        self.turns.follow(thread, turn)
+        let key = self.turns.follow(thread, turn)?;
+        if let Some(reason) = &self.end {
+            self.turns.lose_all(reason);
+        }
+        Ok(key)
     }
 
     pub(crate) fn poll_started(&mut self, turn: TurnKey, context: &mut Context<'_>) -> Poll<Result<Box<str>, Outcome>> {
@@ -251,6 +262,11 @@ impl Exchange {
         self.requests.poll_waiting(context)
     }
 
+    /// Ready when a request needs no decision any more.
+    pub(crate) fn poll_moot(&mut self, request: &RequestId, context: &mut Context<'_>) -> Poll<()> {
+        self.requests.poll_moot(request, context)
+    }
+
     /// A request that is open.
     pub(crate) fn asked(&self, request: &RequestId) -> Option<Asked> {
         self.requests.get(request).cloned()
@@ -273,13 +289,16 @@ impl Exchange {
 
     /// A reader of the connection's own events; `None` if there are too many.
     pub(crate) fn attach_events(&mut self) -> Option<EventsKey> {
+        if let Some(unclaimed) = self.unclaimed_events.take() {
+            return Some(unclaimed);
+        }
         if self.events.len() >= self.limits.event_readers_max {
             return None;
         }
         let key = EventsKey(self.next_events);
         self.next_events += 1;
         let mut mailbox = Mailbox::new(self.limits.events_bytes_max);
-        if self.is_over {
+        if self.end.is_some() {
             mailbox.finish();
         }
         self.events.insert(key, mailbox);
@@ -299,7 +318,8 @@ impl Exchange {
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let call = self.connection.poll_timeout().map(|(deadline, _)| deadline);
-        call.into_iter().chain(self.requests.first_deadline()).min()
+        let ours = [self.requests.first_deadline(), self.turns.first_deadline(), self.postponed.first()];
+        call.into_iter().chain(ours.into_iter().flatten()).min()
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
@@ -307,11 +327,14 @@ impl Exchange {
         for request in self.requests.overdue(now) {
             self.decline(&request, "nobody decided this in time");
         }
+        self.turns.handle_timeout(now, &mut self.errands);
+        self.run_postponed(now);
+        self.run_errands(now);
     }
 
     /// The connection is over, and this is why: whatever runs is lost.
     pub(crate) fn end(&mut self, reason: &str) {
-        self.is_over = true;
+        self.end.get_or_insert_with(|| reason.into());
         self.turns.lose_all(reason);
         for mailbox in self.events.values_mut() {
             mailbox.finish();
@@ -328,16 +351,23 @@ impl Exchange {
                 }
             }
             Some(Purpose::Listen { turn, start, deadline }) => self.start_listened(turn, &start, deadline, settled),
-            Some(Purpose::Start(turn)) => match settled {
-                Outcome::Answered(result) => match self.reader.turn_started(&result) {
-                    Ok(name) => self.turns.answered(turn, name, &mut self.errands),
-                    Err(fault) => self.turns.refused(turn, Outcome::Failed(fault), &mut self.errands),
-                },
-                other => self.turns.refused(turn, other, &mut self.errands),
-            },
-            Some(Purpose::Errand) | None => {}
+            Some(Purpose::Start { turn, deadline }) => self.settle_start(turn, deadline, settled),
+            Some(Purpose::Errand(attempt)) => self.settle_errand(attempt, &settled, now),
+            None => {}
         }
         self.run_errands(now);
+    }
+
+    fn settle_start(&mut self, turn: TurnKey, deadline: Instant, settled: Outcome) {
+        let name = match &settled {
+            Outcome::Answered(_) if self.turns.is_named_later(turn) => Ok(None),
+            Outcome::Answered(result) => self.reader.turn_started(result).map(Some).map_err(Outcome::Failed),
+            _ => Err(settled),
+        };
+        match name {
+            Ok(name) => self.turns.answered(turn, name, deadline, &mut self.errands),
+            Err(outcome) => self.turns.refused(turn, outcome, &mut self.errands),
+        }
     }
 
     /// The worker listens, so the turn can be started, if anybody still wants it.
@@ -355,7 +385,7 @@ impl Exchange {
         }
         match self.connection.call(&start.method, start.params.as_ref(), deadline) {
             Ok(call) => {
-                self.calls.insert(call, Purpose::Start(turn));
+                self.calls.insert(call, Purpose::Start { turn, deadline });
             }
             Err(_) => self.turns.refused(turn, Outcome::Closed(wire::Progress::Queued), &mut self.errands),
         }
@@ -367,7 +397,12 @@ impl Exchange {
         for told in told.drain(..) {
             match told {
                 Told::Turn(placed) => self.handle_placed(placed),
-                Told::Connection(event) => self.publish(&event),
+                Told::Connection(event) => {
+                    if let ConnectionEvent::ThreadStatus { thread, status, .. } = &event {
+                        self.turns.handle_status(thread, status);
+                    }
+                    self.publish(&event);
+                }
             }
         }
         self.told = told;
@@ -413,25 +448,6 @@ impl Exchange {
     fn publish(&mut self, event: &ConnectionEvent) {
         for mailbox in self.events.values_mut() {
             mailbox.post(event.clone());
-        }
-    }
-
-    fn run_errands(&mut self, now: Instant) {
-        while let Some(errand) = self.errands.pop() {
-            let line = match errand {
-                Errand::Interrupt { thread, turn } => self.reader.interrupt(&thread, &turn),
-                Errand::Unlisten { listener } => self.reader.unlisten(&listener),
-                Errand::Settle { thread, turn } => {
-                    for request in self.requests.of_turn(&thread, &turn) {
-                        self.decline(&request, "the turn is over");
-                    }
-                    continue;
-                }
-            };
-            // On a connection that is full or over there is nothing more to be done for it.
-            if let Ok(call) = self.connection.call(&line.method, line.params.as_ref(), now + ERRAND_TIMEOUT) {
-                self.calls.insert(call, Purpose::Errand);
-            }
         }
     }
 }

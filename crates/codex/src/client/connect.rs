@@ -20,6 +20,7 @@ use crate::error::CallError;
 use crate::exchange::Exchange;
 use crate::handshake::{Greeting, Handshake, INITIALIZED, Next};
 use crate::transport::{ConnectError, End, Transport};
+use crate::waits::bounded;
 
 /// Where codex keeps its configuration and its threads.
 const HOME_VARIABLE: &str = "CODEX_HOME";
@@ -114,7 +115,7 @@ impl Client {
 
 /// The handshake, then the probe: no other call leaves before `initialized`.
 async fn introduce(shared: &Arc<Shared>, options: &Options) -> Result<(Greeting, Abilities), CallError> {
-    let deadline = Instant::now() + options.handshake_timeout;
+    let deadline = Instant::now() + bounded(options.handshake_timeout);
     let (mut handshake, mut params) = Handshake::start(options.initialize());
     let greeting = loop {
         let line = Line::new("initialize", &params);

@@ -1,11 +1,9 @@
 //! Threads: start, resume and list them, and start turns in them, whatever the worker's dialect.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use serde_json::json;
-use tokio::time::{sleep_until, timeout_at};
-use wire::{Json, Outcome, Progress};
+use tokio::time::sleep_until;
+use wire::{Json, Outcome};
 
 use super::plan::{ThreadOptions, TurnOptions, Turns};
 use super::turn::Turn;
@@ -20,9 +18,6 @@ use crate::exchange::{Beginning, Naming};
 const PAGES_MAX: usize = 100;
 /// How many threads are listed at once.
 const PAGE_THREADS: usize = 100;
-
-/// How long after the deadline of the call that starts it a turn may take to tell its name, where the answer does not.
-const NAME_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A thread of a worker.
 #[derive(Clone, Debug)]
@@ -229,10 +224,9 @@ impl Thread {
             // From here on a turn that is given up is interrupted, even before it has a name.
             let turn = Turn { client: self.client.clone(), key, thread: self.id.clone(), id: Box::default() };
             let started = poll(shared, |exchange, context| exchange.poll_started(key, context));
-            let outcome = match timeout_at(deadline + NAME_TIMEOUT, started).await {
-                Ok(Ok(id)) => return Ok(turn.named(id)),
-                Ok(Err(outcome)) => outcome,
-                Err(_) => Outcome::TimedOut(Progress::Sent),
+            let outcome = match started.await {
+                Ok(id) => return Ok(turn.named(id)),
+                Err(outcome) => outcome,
             };
             drop(turn);
             if !matches!(&outcome, Outcome::Failed(error) if error.code == OVERLOADED) {

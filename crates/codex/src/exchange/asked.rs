@@ -9,6 +9,7 @@ use wire::{Json, RequestId};
 
 use crate::event::Placed;
 use crate::requests::{self, RequestKind};
+use crate::waits::bounded;
 
 /// A request of the worker that waits for a decision.
 #[derive(Clone, Debug)]
@@ -57,13 +58,15 @@ pub(crate) struct OpenRequests {
     waiting: VecDeque<RequestId>,
     has_reader: bool,
     reader: Option<Waker>,
+    /// Callbacks that are at work, to be told when theirs needs no decision any more.
+    deciders: HashMap<RequestId, Waker>,
     is_finished: bool,
 }
 
 impl OpenRequests {
     /// A request that somebody has to decide; `None` if there is no room for it.
     pub(crate) fn open(&mut self, asked: Asked) -> Option<()> {
-        let bytes = asked.params.get().len();
+        let bytes = asked.bytes();
         if self.bytes + bytes > OPEN_BYTES_MAX {
             return None;
         }
@@ -75,12 +78,8 @@ impl OpenRequests {
 
     /// The next request that nobody has looked at.
     pub(crate) fn next_fresh(&mut self) -> Option<Asked> {
-        while let Some(id) = self.fresh.pop_front() {
-            if let Some(asked) = self.open.get(&id) {
-                return Some(asked.clone());
-            }
-        }
-        None
+        let id = self.fresh.pop_front()?;
+        self.open.get(&id).cloned()
     }
 
     /// Leaves a request to the reader of the stream; `None` if there is none.
@@ -107,15 +106,22 @@ impl OpenRequests {
     }
 
     pub(crate) fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Option<Asked>> {
-        while let Some(id) = self.waiting.pop_front() {
-            if let Some(asked) = self.open.get(&id) {
-                return Poll::Ready(Some(asked.clone()));
-            }
+        if let Some(asked) = self.waiting.pop_front().and_then(|id| self.open.get(&id)) {
+            return Poll::Ready(Some(asked.clone()));
         }
         if self.is_finished {
             return Poll::Ready(None);
         }
         self.reader = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Ready when the request needs no decision any more.
+    pub(crate) fn poll_moot(&mut self, id: &RequestId, context: &mut Context<'_>) -> Poll<()> {
+        if !self.open.contains_key(id) {
+            return Poll::Ready(());
+        }
+        self.deciders.insert(id.clone(), context.waker().clone());
         Poll::Pending
     }
 
@@ -126,7 +132,12 @@ impl OpenRequests {
     /// It is answered, or needs no answer any more.
     pub(crate) fn close(&mut self, id: &RequestId) -> Option<Asked> {
         let asked = self.open.remove(id)?;
-        self.bytes -= asked.params.get().len();
+        self.bytes -= asked.bytes();
+        self.fresh.retain(|fresh| fresh != id);
+        self.waiting.retain(|waiting| waiting != id);
+        if let Some(decider) = self.deciders.remove(id) {
+            decider.wake();
+        }
         Some(asked)
     }
 
@@ -159,6 +170,7 @@ impl OpenRequests {
         self.fresh.clear();
         self.waiting.clear();
         self.is_finished = true;
+        self.deciders.drain().for_each(|(_, decider)| decider.wake());
         if let Some(reader) = self.reader.take() {
             reader.wake();
         }
@@ -176,8 +188,12 @@ impl Asked {
             thread: place.map(|place| place.thread.clone()),
             turn: place.and_then(|place| place.turn.clone()),
             params: request.params.unwrap_or_else(requests::nothing),
-            deadline: now + limit,
+            deadline: now + bounded(limit),
         }
+    }
+
+    fn bytes(&self) -> usize {
+        self.params.get().len() + self.method.len() + self.id.as_raw().len()
     }
 
     /// Types the parameters.

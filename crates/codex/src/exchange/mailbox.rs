@@ -1,18 +1,19 @@
 //! What waits for one reader, bounded by bytes. Neighbouring pieces of one text become one piece, so that a slow reader
 //! gets fewer and larger events. At the bound whatever is not vital is left out, and one event says how much: never
-//! silence, and what is vital is never left out.
+//! silence. What is vital has as much room again, which only a worker that floods can fill; the last event always has
+//! its place.
 
 use std::collections::VecDeque;
 use std::mem::{discriminant, take};
 use std::task::{Context, Poll, Waker};
 
-use crate::event::{ConnectionEvent, TurnEvent};
+use crate::event::{ConnectionEvent, PlanStep, TurnEvent};
 
 /// What a mailbox has to know of an event.
 pub(crate) trait Letter: Sized {
     /// What it weighs.
     fn bytes(&self) -> usize;
-    /// Whether it must reach its reader whatever waits.
+    /// Whether it should reach its reader whatever else waits.
     fn is_vital(&self) -> bool;
     /// Takes the next event into this one, or gives it back.
     fn merge(&mut self, next: Self) -> Option<Self>;
@@ -22,6 +23,19 @@ pub(crate) trait Letter: Sized {
 
 /// An event counts for this much besides its text.
 const EVENT_BYTES: usize = 64;
+
+/// How much more may wait in front of what is vital.
+const VITAL_TIMES: usize = 2;
+
+/// What an event counts for.
+pub(crate) fn weight<T: Letter>(letter: &T) -> usize {
+    letter.bytes() + EVENT_BYTES
+}
+
+/// How much may wait, this event included, where `bytes_max` is the bound.
+pub(crate) fn room<T: Letter>(letter: &T, bytes_max: usize) -> usize {
+    if letter.is_vital() { bytes_max.saturating_mul(VITAL_TIMES) } else { bytes_max }
+}
 
 #[derive(Debug)]
 pub(crate) struct Mailbox<T> {
@@ -46,17 +60,28 @@ impl<T: Letter> Mailbox<T> {
         Self { letters: VecDeque::new(), bytes: 0, bytes_max, left_out: (0, 0), is_finished: false, reader: None }
     }
 
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// One that is longer than the bound is kept if nothing else waits: then it is not the reader who is slow.
     pub(crate) fn post(&mut self, letter: T) -> Posted {
-        let bytes = letter.bytes() + EVENT_BYTES;
-        if !letter.is_vital() && self.bytes + bytes > self.bytes_max {
+        if self.bytes > 0 && self.bytes + weight(&letter) > room(&letter, self.bytes_max) {
             self.left_out.0 += 1;
-            self.left_out.1 += (bytes - EVENT_BYTES) as u64;
+            self.left_out.1 += letter.bytes() as u64;
             return Posted::LeftOut;
         }
         self.say_what_was_left_out();
         self.append(letter);
         self.wake();
         Posted::Kept
+    }
+
+    /// The last event, for which there is always room.
+    pub(crate) fn finish_with(&mut self, letter: T) {
+        self.say_what_was_left_out();
+        self.append(letter);
+        self.finish();
     }
 
     /// Nothing comes any more; what waits can still be taken.
@@ -71,7 +96,7 @@ impl<T: Letter> Mailbox<T> {
         }
         match self.letters.pop_front() {
             Some(letter) => {
-                self.bytes -= letter.bytes() + EVENT_BYTES;
+                self.bytes -= weight(&letter);
                 Poll::Ready(Some(letter))
             }
             None if self.is_finished => Poll::Ready(None),
@@ -96,7 +121,7 @@ impl<T: Letter> Mailbox<T> {
         };
         match apart {
             Some(letter) => {
-                self.bytes += letter.bytes() + EVENT_BYTES;
+                self.bytes += weight(&letter);
                 self.letters.push_back(letter);
             }
             None => self.bytes = self.bytes - before + self.letters.back().map_or(0, Letter::bytes),
@@ -113,26 +138,29 @@ impl<T: Letter> Mailbox<T> {
 impl Letter for TurnEvent {
     fn bytes(&self) -> usize {
         match self {
-            Self::Text { text, .. }
-            | Self::Reasoning { text, .. }
-            | Self::ReasoningSummary { text, .. }
-            | Self::CommandOutput { text, .. }
-            | Self::FileChangeOutput { text, .. } => text.len(),
+            Self::Text { item, text }
+            | Self::Reasoning { item, text, .. }
+            | Self::ReasoningSummary { item, text, .. }
+            | Self::CommandOutput { item, text }
+            | Self::FileChangeOutput { item, text } => item.len() + text.len(),
             Self::Diff { diff } => diff.len(),
-            Self::Plan { steps, .. } => steps.iter().map(|step| step.step.len()).sum(),
+            Self::Plan { explanation, steps } => {
+                let step_bytes = |step: &PlanStep| step.step.len() + step.status.len() + EVENT_BYTES;
+                long(explanation.as_ref()) + steps.iter().map(step_bytes).sum::<usize>()
+            }
+            // Its id, kind and status are parts of the whole, which is there besides.
             Self::ItemStarted { item } | Self::ItemCompleted { item } => item.raw.get().len(),
-            Self::ApprovalWanted { params, .. } | Self::Raw { params, .. } => params.get().len(),
-            Self::ToolWanted { arguments, .. } => arguments.get().len(),
-            Self::Warning { message } | Self::ToolProgress { message, .. } => message.len(),
-            Self::TerminalInteraction { input, .. } => input.len(),
-            Self::Error { error, .. } => error.message.len(),
-            Self::TurnStarted { .. }
-            | Self::ReasoningPart { .. }
-            | Self::Compacted
-            | Self::TokenUsage { .. }
-            | Self::ApprovalResolved { .. }
-            | Self::Cut { .. }
-            | Self::TurnEnded { .. } => 0,
+            Self::ApprovalWanted { params, .. } => params.get().len(),
+            Self::ToolWanted { call, tool, arguments, .. } => call.len() + tool.len() + arguments.get().len(),
+            Self::Raw { method, params } => method.len() + params.get().len(),
+            Self::Warning { message } => message.len(),
+            Self::ToolProgress { item, message } => item.len() + message.len(),
+            Self::TerminalInteraction { item, process, input } => item.len() + process.len() + input.len(),
+            Self::Error { error, .. } => error.message.len() + long(error.details.as_ref()),
+            Self::TurnStarted { thread, turn } => thread.len() + turn.len(),
+            Self::ReasoningPart { item, .. } => item.len(),
+            Self::ApprovalResolved { request } => request.len(),
+            Self::Compacted | Self::TokenUsage { .. } | Self::Cut { .. } | Self::TurnEnded { .. } => 0,
         }
     }
 
@@ -168,6 +196,10 @@ impl Letter for TurnEvent {
     }
 }
 
+fn long(text: Option<&Box<str>>) -> usize {
+    text.map_or(0, |text| text.len())
+}
+
 /// A piece of a text, and which text it is a piece of.
 fn piece(event: &mut TurnEvent) -> Option<((&str, u32), &mut String)> {
     match event {
@@ -184,15 +216,16 @@ fn piece(event: &mut TurnEvent) -> Option<((&str, u32), &mut String)> {
 impl Letter for ConnectionEvent {
     fn bytes(&self) -> usize {
         match self {
-            Self::ThreadStarted { params, .. }
-            | Self::AccountUpdated { params }
-            | Self::RateLimits { params }
-            | Self::Raw { params, .. } => params.get().len(),
+            Self::ThreadStarted { thread, params } => thread.len() + params.get().len(),
+            Self::AccountUpdated { params } | Self::RateLimits { params } => params.get().len(),
+            Self::Raw { method, params } => method.len() + params.get().len(),
             Self::Warning { message } | Self::PassedOver { report: message } => message.len(),
-            Self::ThreadStatus { .. }
-            | Self::LoginCompleted { .. }
-            | Self::ToolServerLogin { .. }
-            | Self::Cut { .. } => 0,
+            Self::ThreadStatus { thread, status, flags } => {
+                thread.len() + status.len() + flags.iter().map(|flag| flag.len() + EVENT_BYTES).sum::<usize>()
+            }
+            Self::LoginCompleted { error, .. } => long(error.as_ref()),
+            Self::ToolServerLogin { name, error, .. } => name.len() + long(error.as_ref()),
+            Self::Cut { .. } => 0,
         }
     }
 
@@ -265,7 +298,7 @@ mod tests {
             taken(&mut mailbox),
             [
                 r#"{"type":"text","item":"a","text":"0123456789"}"#,
-                r#"{"type":"cut","events":2,"bytes":190}"#,
+                r#"{"type":"cut","events":2,"bytes":192}"#,
                 r#"{"type":"approval_resolved","request":"7"}"#,
                 r#"{"type":"turn_ended","status":"completed","error":null}"#,
             ]
@@ -275,8 +308,9 @@ mod tests {
     #[test]
     fn a_cut_is_told_even_if_nothing_follows_it() {
         let mut mailbox = Mailbox::new(100);
-        mailbox.post(text("a", &"x".repeat(100)));
-        assert_eq!(taken(&mut mailbox), [r#"{"type":"cut","events":1,"bytes":100}"#]);
+        mailbox.post(text("a", "x"));
+        mailbox.post(text("a", &"y".repeat(100)));
+        assert_eq!(taken(&mut mailbox)[1..], [r#"{"type":"cut","events":1,"bytes":101}"#]);
         mailbox.post(text("a", "there is room again"));
         assert_eq!(taken(&mut mailbox).len(), 1);
     }

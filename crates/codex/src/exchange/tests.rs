@@ -1,5 +1,7 @@
 //! The exchange, played by hand: lines of the worker in; lines to the worker, and what readers get, out.
 
+mod hostile;
+
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -200,9 +202,9 @@ fn a_reader_that_is_too_slow_is_told_so_and_its_turn_is_stopped() {
     play.hear(&[COMPLETED.replace("completed\"}", "interrupted\"}").as_str()]);
     expect![[r#"
         {"type":"text","item":"i","text":"hello"}
-        {"type":"cut","events":1,"bytes":300}
+        {"type":"cut","events":1,"bytes":301}
         {"type":"approval_wanted","request":"7","kind":"command","item":null,"params":{"threadId":"t","turnId":"u1"}}
-        {"type":"cut","events":1,"bytes":5}
+        {"type":"cut","events":1,"bytes":6}
         {"type":"turn_ended","status":"interrupted","error":{"message":"the reader was too slow: events were left out and the turn was interrupted","kind":"slow_consumer","http_status":null,"details":null}}
         over
     "#]]

@@ -1,12 +1,14 @@
 //! The turns of one connection that somebody here has started or follows. A turn ends exactly once, and what it has
 //! begun and not finished is closed before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
-use wire::Outcome;
+use wire::{Outcome, Progress};
 
-use super::mailbox::{Letter, Mailbox, Posted};
+use super::errands::Errand;
+use super::mailbox::{Mailbox, Posted, room, weight};
 use crate::event::{Item, Placed, TurnError, TurnEvent, TurnStatus};
 
 /// Names a turn before the worker has.
@@ -16,7 +18,14 @@ pub(crate) struct TurnKey(u64);
 /// Turns of others that are known to run; more are not remembered.
 const OTHERS_MAX: usize = 10_000;
 
-/// Items of one turn that may be begun and not finished; more are not closed at its end.
+/// A thread or a turn of others with a longer name is not remembered; the real worker's have 36 bytes.
+const NAME_BYTES_MAX: usize = 256;
+
+/// How long after the deadline of the call that starts it a turn may take to tell its name, where the answer does not.
+const NAME_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Items of one turn that may be begun and not finished; more, or more than its mailbox could hold, are not closed at
+/// its end.
 const OPEN_ITEMS_MAX: usize = 1024;
 
 #[derive(Debug)]
@@ -26,6 +35,8 @@ pub(crate) struct Turns {
     by_thread: HashMap<Box<str>, TurnKey>,
     /// What runs and is not ours.
     others: HashMap<Box<str>, Box<str>>,
+    /// Those that were answered and have no name, and until when they may get one.
+    unnamed: BTreeSet<(Instant, TurnKey)>,
     next: u64,
     mailbox_bytes_max: usize,
 }
@@ -71,17 +82,6 @@ pub(crate) enum Naming {
     FirstEvent,
 }
 
-/// What has to be done for a turn.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Errand {
-    /// Nobody wants it any more: stop it.
-    Interrupt { thread: Box<str>, turn: Box<str> },
-    /// It is over: nothing listens for it any more.
-    Unlisten { listener: Box<str> },
-    /// It is over: what it asked is moot.
-    Settle { thread: Box<str>, turn: Box<str> },
-}
-
 /// A thread does one thing at a time. The worker would take a second turn for more input to the first.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("thread {thread} is busy with turn {turn}: wait for its end, or steer it")]
@@ -94,7 +94,14 @@ pub struct Busy {
 
 impl Turns {
     pub(crate) fn new(mailbox_bytes_max: usize) -> Self {
-        Self { turns: HashMap::new(), by_thread: HashMap::new(), others: HashMap::new(), next: 0, mailbox_bytes_max }
+        Self {
+            turns: HashMap::new(),
+            by_thread: HashMap::new(),
+            others: HashMap::new(),
+            unnamed: BTreeSet::new(),
+            next: 0,
+            mailbox_bytes_max,
+        }
     }
 
     /// A turn that is about to be started in a thread.
@@ -143,14 +150,28 @@ impl Turns {
         self.turns.get(&key).is_some_and(|turn| turn.has_reader)
     }
 
-    /// The call that starts the turn was answered; v2 names the turn, v1 leaves that to its first event.
-    pub(crate) fn answered(&mut self, key: TurnKey, name: Option<Box<str>>, errands: &mut Vec<Errand>) {
+    /// Whether the turn gets its name from its first event.
+    pub(crate) fn is_named_later(&self, key: TurnKey) -> bool {
+        self.turns.get(&key).is_some_and(|turn| turn.naming == Naming::FirstEvent)
+    }
+
+    /// The call that starts the turn was answered before its deadline, with a name or without.
+    pub(crate) fn answered(
+        &mut self,
+        key: TurnKey,
+        name: Option<Box<str>>,
+        deadline: Instant,
+        errands: &mut Vec<Errand>,
+    ) {
         let Some(turn) = self.turns.get_mut(&key) else {
             return;
         };
         if let Phase::Starting { is_answered, .. } = &mut turn.phase {
             *is_answered = true;
             turn.id = turn.id.take().or(name);
+            if turn.id.is_none() {
+                self.unnamed.insert((deadline + NAME_TIMEOUT, key));
+            }
         }
         self.run(key, errands);
     }
@@ -160,14 +181,51 @@ impl Turns {
         let Some(turn) = self.turns.get_mut(&key) else {
             return;
         };
-        turn.phase = Phase::Refused(Some(outcome));
+        let phase = std::mem::replace(&mut turn.phase, Phase::Refused(Some(outcome)));
         self.by_thread.remove(&turn.thread);
-        errands.extend(turn.listener.take().map(|listener| Errand::Unlisten { listener }));
+        let listener = turn.listener.take();
         if let Some(starter) = turn.starter.take() {
             starter.wake();
         }
         if !turn.has_reader {
             self.turns.remove(&key);
+        }
+        match (listener, phase) {
+            (Some(listener), _) => errands.push(Errand::Unlisten { listener }),
+            // What the worker has begun all the same is heard of to its end.
+            (None, Phase::Starting { held, .. }) => held.iter().for_each(|placed| self.remember_other(placed)),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn first_deadline(&self) -> Option<Instant> {
+        self.unnamed.first().map(|(until, _)| *until)
+    }
+
+    /// Gives up turns that should have told their name by now.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, errands: &mut Vec<Errand>) {
+        while let Some((_, key)) = self.unnamed.first().copied().filter(|(until, _)| *until <= now) {
+            self.unnamed.pop_first();
+            if matches!(self.turns.get(&key), Some(Turn { phase: Phase::Starting { .. }, .. })) {
+                self.refused(key, Outcome::TimedOut(Progress::Sent), errands);
+            }
+        }
+    }
+
+    /// The worker says how a thread stands: one that does nothing is not busy with a turn of others.
+    pub(crate) fn handle_status(&mut self, thread: &str, status: &str) {
+        if matches!(status, "idle" | "not_loaded" | "system_error") {
+            self.others.remove(thread);
+        }
+    }
+
+    /// The worker knows nothing of the turn: unless somebody still reads it, it is over.
+    pub(crate) fn give_up_unread(&mut self, thread: &str, turn: &str, errands: &mut Vec<Errand>) {
+        if let Some(&key) = self.by_thread.get(thread)
+            && let Some(Turn { has_reader: false, id: Some(id), .. }) = self.turns.get(&key)
+            && **id == *turn
+        {
+            self.post(key, TurnEvent::lost("the worker knows of no such turn"), errands);
         }
     }
 
@@ -183,8 +241,9 @@ impl Turns {
                 if turn.naming == Naming::FirstEvent && turn.id.is_none() && names_turn(&placed.event) {
                     turn.id.clone_from(&placed.turn);
                 }
-                *held_bytes += placed.event.bytes();
-                if *held_bytes <= self.mailbox_bytes_max || placed.event.is_vital() {
+                let bytes = weight(&placed.event);
+                if *held_bytes + bytes <= room(&placed.event, self.mailbox_bytes_max) {
+                    *held_bytes += bytes;
                     held.push(placed);
                 } else {
                     turn.is_cut = true;
@@ -227,6 +286,7 @@ impl Turns {
         };
         turn.has_reader = false;
         turn.mailbox = Mailbox::new(0);
+        turn.open_items = Vec::new();
         match turn.phase {
             Phase::Refused(_) | Phase::Over => {
                 self.turns.remove(&key);
@@ -286,7 +346,7 @@ impl Turns {
         };
         turn.remember_item(&event);
         let TurnEvent::TurnEnded { status, error } = event else {
-            if turn.mailbox.post(event) == Posted::LeftOut && turn.has_reader {
+            if turn.has_reader && turn.mailbox.post(event) == Posted::LeftOut {
                 turn.is_cut = true;
                 errands.extend(turn.interrupt());
             }
@@ -294,8 +354,7 @@ impl Turns {
         };
         turn.close_items(status);
         let error = if turn.is_cut { Some(slow_consumer()) } else { error };
-        turn.mailbox.post(TurnEvent::TurnEnded { status, error });
-        turn.mailbox.finish();
+        turn.mailbox.finish_with(TurnEvent::TurnEnded { status, error });
         errands.extend(turn.listener.take().map(|listener| Errand::Unlisten { listener }));
         turn.phase = Phase::Over;
         errands.extend(turn.id.clone().map(|id| Errand::Settle { thread: turn.thread.clone(), turn: id }));
@@ -310,11 +369,16 @@ impl Turns {
 
     fn remember_other(&mut self, placed: &Placed) {
         match &placed.event {
-            TurnEvent::TurnStarted { turn, .. } if self.others.len() < OTHERS_MAX => {
+            TurnEvent::TurnStarted { turn, .. }
+                if self.others.len() < OTHERS_MAX && placed.thread.len() + turn.len() <= NAME_BYTES_MAX =>
+            {
                 self.others.insert(placed.thread.clone(), turn.clone());
             }
             TurnEvent::TurnEnded { .. } => {
-                self.others.remove(&placed.thread);
+                let known = self.others.get(&placed.thread);
+                if known.is_some() && (placed.turn.is_none() || known == placed.turn.as_ref()) {
+                    self.others.remove(&placed.thread);
+                }
             }
             _ => {}
         }
@@ -349,12 +413,17 @@ impl Turn {
 
     fn remember_item(&mut self, event: &TurnEvent) {
         match event {
-            TurnEvent::ItemStarted { item } if self.has_reader && self.open_items.len() < OPEN_ITEMS_MAX => {
+            TurnEvent::ItemStarted { item } if self.has_reader && self.has_room_for(item) => {
                 self.open_items.push(item.clone());
             }
             TurnEvent::ItemCompleted { item } => self.open_items.retain(|open| open.id != item.id),
             _ => {}
         }
+    }
+
+    fn has_room_for(&self, item: &Item) -> bool {
+        let open_bytes: usize = self.open_items.iter().map(|open| open.raw.get().len()).sum();
+        self.open_items.len() < OPEN_ITEMS_MAX && open_bytes + item.raw.get().len() <= self.mailbox.bytes_max()
     }
 
     /// A worker does not complete what an interrupt, a steer or its own death has cut off.

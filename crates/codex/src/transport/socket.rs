@@ -22,6 +22,7 @@ use super::keep_alive::{Due, KeepAlive};
 use super::pipe::Pipe;
 use super::{Reading, Ready};
 use crate::endpoint::{Address, Endpoint};
+use crate::waits::bounded;
 
 /// How long the last words of a worker may take to arrive after it has said goodbye or hears nothing any more.
 const LAST_WORDS_TIMEOUT: Duration = Duration::from_millis(500);
@@ -114,7 +115,7 @@ impl SocketLink {
             Address::Unix(_) => None,
             Address::Tcp { .. } => {
                 let now = Instant::now().into_std();
-                Some(KeepAlive::new(limits.ping_interval, limits.pong_timeout, now))
+                Some(KeepAlive::new(bounded(limits.ping_interval), bounded(limits.pong_timeout), now))
             }
         };
         Self {
@@ -280,7 +281,7 @@ impl SocketLink {
         match due {
             Some(Due::Ping) => self.unsent.push_back(Message::Ping(Bytes::new())),
             Some(Due::GiveUp) => {
-                let silence = self.limits.ping_interval + self.limits.pong_timeout;
+                let silence = self.limits.ping_interval.saturating_add(self.limits.pong_timeout);
                 self.end.get_or_insert(SocketEnd::Silent(silence));
                 return Ready::Ended;
             }
@@ -299,7 +300,7 @@ fn frames(line: Vec<u8>, frame_bytes_max: usize) -> Vec<Message> {
     let mut frames = Vec::new();
     let mut kind = Data::Text;
     loop {
-        let part = rest.split_to(rest.len().min(frame_bytes_max));
+        let part = rest.split_to(rest.len().min(frame_bytes_max.max(1)));
         frames.push(Message::Frame(Frame::message(part, OpCode::Data(kind), rest.is_empty())));
         if rest.is_empty() {
             return frames;

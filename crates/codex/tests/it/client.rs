@@ -300,6 +300,15 @@ async fn a_worker_that_rejects_v2_and_initialized_is_ready_all_the_same_and_the_
     let place = Place::new().with_script("[handshake]\nreject_v2 = true\nreject_initialized = true\n");
     let client = client(&place).await;
     assert!(client.greeting().fallback.is_some());
+    let mut events = client.events();
+    let reported = async {
+        loop {
+            if let Some(ConnectionEvent::PassedOver { report }) = events.next().await {
+                return report;
+            }
+        }
+    };
+    assert!(timeout(LONG, reported).await.unwrap().contains("-32601"));
     let thread = client.start_thread(ThreadOptions::default()).await.unwrap();
     assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
 }

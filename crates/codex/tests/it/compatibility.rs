@@ -57,6 +57,20 @@ fn every_version_passes_what_it_can() {
     }
 }
 
+#[test]
+fn the_examples_run_with_the_newest() {
+    let (version, binary) = binaries().pop().unwrap();
+    let lab = Lab::new(version, binary);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stage = lab.stage();
+        stage.one_turn_streams().await;
+        stage.approvals_are_typed_by_a_person().await;
+        stage.a_tool_is_called().await;
+        stage.a_thread_goes_on_and_is_listed().await;
+    });
+}
+
 fn examined(labs: &[Lab]) -> Vec<Row> {
     std::thread::scope(|scope| {
         let rows: Vec<_> = labs.iter().map(|lab| scope.spawn(|| checks::row(lab))).collect();

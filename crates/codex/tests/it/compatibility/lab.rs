@@ -8,6 +8,8 @@ use testkit::codex;
 use testkit::model::StandIn;
 use testkit::workplace::Workplace;
 
+use crate::examples::Stage;
+
 pub(super) struct Lab {
     pub(super) version: String,
     launch: Launch,
@@ -36,6 +38,12 @@ impl Lab {
     pub(super) async fn client_with(&self, callbacks: Callbacks) -> Result<Client, StartError> {
         let options = Options { experimental_api: true, callbacks, ..Options::new("compatibility", "0") };
         Client::start(&self.launch, options).await
+    }
+
+    /// The same for examples, which are programs of their own.
+    pub(super) fn stage(&self) -> Stage {
+        let worker = [&self.launch.program].into_iter().chain(&self.launch.args).cloned().collect();
+        Stage { worker, codex_home: self.workplace.codex_home(), directory: self.workplace.project() }
     }
 
     pub(super) fn thread(&self) -> ThreadOptions {
