@@ -71,18 +71,19 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbac
         if let Some(ladder) = shared.stop_wanted() {
             break ladder;
         }
-        let (wake, reading) = {
+        let (wake, reading, asked) = {
             let mut exchange = shared.exchange();
             step(&mut exchange, &mut transport);
-            while let Some(asked) = exchange.next_asked() {
-                callbacks.decide(asked, &mut exchange, &shared, &mut deciding);
-            }
             transport.transmit(&mut exchange.connection);
-            // Here and not below, where a worker that floods would not let it come to that.
-            while deciding.try_join_next().is_some() {}
             let reading = if exchange.connection.wants_read() { Reading::Wanted } else { Reading::Paused };
-            (exchange.poll_timeout().map(Instant::from_std), reading)
+            (exchange.poll_timeout().map(Instant::from_std), reading, exchange.take_asked())
         };
+        // Not under the lock: a runtime that shuts down drops what is spawned at once, and that wants the lock.
+        for asked in asked {
+            callbacks.decide(asked, &shared, &mut deciding);
+        }
+        // Here and not below, where a worker that floods would not let it come to that.
+        while deciding.try_join_next().is_some() {}
         // Biased: deadlines first, so that a worker that floods cannot starve them. What handles want is sent above
         // in every round, so the bell may come last.
         tokio::select! {

@@ -235,9 +235,9 @@ impl Exchange {
         self.run_errands(now);
     }
 
-    /// The next request that nobody has looked at.
-    pub(crate) fn next_asked(&mut self) -> Option<Asked> {
-        self.requests.next_fresh()
+    /// The requests that nobody has looked at.
+    pub(crate) fn take_asked(&mut self) -> Vec<Asked> {
+        std::iter::from_fn(|| self.requests.next_fresh()).collect()
     }
 
     /// Leaves a request to the reader of the stream of requests, or declines it if there is none.

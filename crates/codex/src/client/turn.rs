@@ -81,6 +81,13 @@ impl Turn {
                     }
                     text += &more;
                 }
+                // A review, for one, says its message whole and not in pieces.
+                TurnEvent::ItemCompleted { item } if &*item.kind == "agent_message" => {
+                    if let Some(whole) = item.text().filter(|whole| !whole.is_empty()) {
+                        text = whole;
+                        speaker = item.id;
+                    }
+                }
                 TurnEvent::TokenUsage { total, .. } => usage = Some(total),
                 TurnEvent::TurnEnded { status, error } => return Finished { status, error, text, usage },
                 _ => {}

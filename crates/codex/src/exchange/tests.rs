@@ -236,7 +236,7 @@ fn a_request_that_nobody_decides_is_declined_when_its_time_is_up() {
     play.exchange.attach_requests();
     play.running();
     play.hear(&[MAY_I]);
-    let asked = play.exchange.next_asked().unwrap();
+    let asked = play.exchange.take_asked().remove(0);
     play.exchange.leave_to_reader(&asked.id);
     play.wait(9 * MINUTE);
     assert_eq!(play.sent(), "");
@@ -253,7 +253,7 @@ fn a_request_without_anybody_to_decide_is_declined_at_once() {
     let mut play = Play::new();
     play.running();
     play.hear(&[MAY_I, r#"{"id":8,"method":"holo/deck"}"#, r#"{"id":9,"method":"currentTime/read"}"#]);
-    let asked = play.exchange.next_asked().unwrap();
+    let asked = play.exchange.take_asked().remove(0);
     play.exchange.leave_to_reader(&asked.id);
     expect![[r#"
         {"id":8,"error":{"code":-32601,"message":"unknown request"}}
@@ -268,7 +268,7 @@ fn what_somebody_else_has_answered_is_forgotten_without_a_word() {
     let mut play = Play::new();
     let turn = play.running();
     play.hear(&[MAY_I, r#"{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":7}}"#]);
-    assert!(play.exchange.next_asked().is_none());
+    assert!(play.exchange.take_asked().is_empty());
     assert_eq!(play.sent(), "");
     let read = play.read(turn);
     assert!(read.ends_with("{\"type\":\"approval_resolved\",\"request\":\"7\"}\n"), "{read}");
@@ -283,7 +283,7 @@ fn what_a_turn_asked_is_moot_when_it_is_over() {
         {"id":7,"result":{"decision":"decline"}}
     "#]]
     .assert_eq(&play.sent());
-    assert!(play.exchange.next_asked().is_none());
+    assert!(play.exchange.take_asked().is_empty());
 }
 
 #[test]

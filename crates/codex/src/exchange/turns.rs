@@ -10,7 +10,7 @@ use wire::{Outcome, Progress};
 use super::errands::Errand;
 use super::items::Items;
 use super::mailbox::{Mailbox, Posted, room, weight};
-use crate::event::{Placed, TurnError, TurnEvent, TurnStatus};
+use crate::event::{Placed, TurnError, TurnEvent};
 
 /// Names a turn before the worker has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -371,13 +371,12 @@ impl Turns {
         if !turn.has_reader || turn.is_cut {
             errands.extend(turn.interrupt());
         }
+        // First, since the last of what was held may be the end.
+        turn.mailbox.leave_out(left_out);
         for placed in held {
             if placed.turn.is_none_or(|turn| turn == id) {
                 self.post(key, placed.event, errands);
             }
-        }
-        if let Some(turn) = self.turns.get_mut(&key) {
-            turn.mailbox.leave_out(left_out);
         }
     }
 
@@ -392,8 +391,7 @@ impl Turns {
         for item in turn.items.close(status) {
             turn.mailbox.post(TurnEvent::ItemCompleted { item });
         }
-        let was_cut = turn.is_cut && status == TurnStatus::Interrupted;
-        let error = if was_cut { Some(slow_consumer()) } else { error };
+        let error = error.or_else(|| turn.is_cut.then(slow_consumer));
         turn.mailbox.finish_with(TurnEvent::TurnEnded { status, error });
         errands.extend(turn.listener.take().map(|listener| Errand::Unlisten { listener }));
         turn.phase = Phase::Over;
