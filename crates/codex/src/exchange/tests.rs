@@ -1,6 +1,7 @@
 //! The exchange, played by hand: lines of the worker in; lines to the worker, and what readers get, out.
 
 mod hostile;
+mod spoiled;
 
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
