@@ -13,7 +13,7 @@ use wire::{Json, PeerError, RequestId};
 
 use crate::decision::{Decision, Ruling};
 use crate::driver::Shared;
-use crate::exchange::{Asked, Exchange, Patience};
+use crate::exchange::{Asked, Patience};
 use crate::protocol::Request;
 use crate::requests::{self, RequestKind};
 
@@ -118,16 +118,10 @@ impl Callbacks {
     }
 
     /// Starts to decide a request, or leaves it to the reader of the stream of requests.
-    pub(crate) fn decide(
-        &self,
-        asked: Asked,
-        exchange: &mut Exchange,
-        shared: &Arc<Shared>,
-        deciding: &mut JoinSet<()>,
-    ) {
+    pub(crate) fn decide(&self, asked: Asked, shared: &Arc<Shared>, deciding: &mut JoinSet<()>) {
         let callback = self.by_method.get(&*asked.method).or_else(|| self.by_kind.get(&asked.kind));
         let Some(callback) = callback.cloned() else {
-            return exchange.leave_to_reader(&asked.id);
+            return shared.exchange().leave_to_reader(&asked.id);
         };
         let undecided = Undecided { shared: Arc::clone(shared), request: asked.id.clone(), is_open: true };
         deciding.spawn(async move {
