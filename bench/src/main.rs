@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
+mod codex;
 mod cpu;
 mod demo;
 mod lines;
@@ -14,6 +15,8 @@ use clap::Parser;
 enum Bench {
     /// The peek at an envelope: against codex-codes, `serde_json::Value`, and the newline split alone.
     Wire,
+    /// The meaning of a line, as an event and as a typed value: against codex-codes.
+    Codex,
     /// The demo worker: delta lines for each second of CPU time, and memory with idle threads.
     Demo,
     /// The demo worker itself, as the process that is measured.
@@ -24,6 +27,7 @@ enum Bench {
 fn main() -> anyhow::Result<()> {
     match Bench::parse() {
         Bench::Wire => wire::run(),
+        Bench::Codex => codex::run(),
         Bench::Demo => demo::run(),
         Bench::DemoWorker(options) => Ok(::demo::run(&options).map(drop)?),
     }

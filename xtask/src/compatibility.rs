@@ -47,7 +47,7 @@ pub(crate) fn binaries() -> Result<Vec<Codex>> {
     for group in versions.chunks(INSTALLS_AT_ONCE) {
         let installed: Vec<Result<Codex>> = thread::scope(|scope| {
             let installing: Vec<_> = group.iter().map(|version| scope.spawn(|| Codex::published(version))).collect();
-            let ended = installing.into_iter().map(|install| install.join());
+            let ended = installing.into_iter().map(thread::ScopedJoinHandle::join);
             ended.map(|codex| codex.unwrap_or_else(|_| bail!("the installation panicked"))).collect()
         });
         for (codex, version) in installed.into_iter().zip(group) {

@@ -30,11 +30,19 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The cargo that runs us, with arguments as one would type them.
+/// The cargo that runs us, with arguments as one would type them. What cargo told us of our own package is not passed on:
+/// `ring` would be built anew whenever it differs from what a developer's cargo says.
 pub(crate) fn cargo(arguments: &str) -> Command {
     let mut command = program(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments.split_whitespace());
+    for (name, _) in env::vars_os().filter(|(name, _)| is_of_a_package(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command
+}
+
+fn is_of_a_package(variable: &str) -> bool {
+    variable.starts_with("CARGO_PKG_") || variable.starts_with("CARGO_MANIFEST_")
 }
 
 /// Runs a command to its end with our own output streams.

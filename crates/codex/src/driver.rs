@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::callbacks::Callbacks;
-use crate::exchange::{Asked, Exchange};
+use crate::exchange::Exchange;
 use crate::transport::{End, Reading, Ready, Transport};
 
 /// What the handles and the task of one connection share.
@@ -57,10 +57,6 @@ impl Shared {
         Arc::clone(end.as_ref().expect("waited for"))
     }
 
-    fn next_asked(&self) -> Option<Asked> {
-        self.exchange().next_asked()
-    }
-
     fn stop_wanted(&self) -> Option<Ladder> {
         *self.stop.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,19 +71,19 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbac
         if let Some(ladder) = shared.stop_wanted() {
             break ladder;
         }
-        step(&mut shared.exchange(), &mut transport);
-        // Outside of the lock: a runtime that shuts down drops at once what it is given, and so declines.
-        while let Some(asked) = shared.next_asked() {
+        let (wake, reading, asked) = {
+            let mut exchange = shared.exchange();
+            step(&mut exchange, &mut transport);
+            transport.transmit(&mut exchange.connection);
+            let reading = if exchange.connection.wants_read() { Reading::Wanted } else { Reading::Paused };
+            (exchange.poll_timeout().map(Instant::from_std), reading, exchange.take_asked())
+        };
+        // Not under the lock: a runtime that shuts down drops what is spawned at once, and that wants the lock.
+        for asked in asked {
             callbacks.decide(asked, &shared, &mut deciding);
         }
         // Here and not below, where a worker that floods would not let it come to that.
         while deciding.try_join_next().is_some() {}
-        let (wake, reading) = {
-            let mut exchange = shared.exchange();
-            transport.transmit(&mut exchange.connection);
-            let reading = if exchange.connection.wants_read() { Reading::Wanted } else { Reading::Paused };
-            (exchange.poll_timeout().map(Instant::from_std), reading)
-        };
         // Biased: deadlines first, so that a worker that floods cannot starve them. What handles want is sent above
         // in every round, so the bell may come last.
         tokio::select! {

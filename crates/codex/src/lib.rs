@@ -1,6 +1,31 @@
-//! The app-server protocol: what a worker says, as [`TurnEvent`]s, and a [`Client`] that talks to one worker.
+//! The whole app-server protocol as a typed, asynchronous client for every codex since 0.45.
 //!
-//! Handshake, dialects, routing and the answers to a worker's requests are pure; one task per connection does the IO.
+//! A [`Client`] talks to one worker: a process of ours ([`Client::spawn`], [`Client::start`]) or one that listens
+//! ([`Client::connect`]). It finds out which dialect the worker speaks; what is told in either becomes one vocabulary of
+//! events. Any number of calls, threads and turns may be under way at once, and whatever is dropped is given up.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use codex::{Client, Options, ThreadOptions, TurnEvent};
+//!
+//! let client = Client::spawn(["codex", "app-server"], Options::new("my-program", "1.0")).await?;
+//! let thread = client.start_thread(ThreadOptions::default()).await?;
+//! let mut turn = thread.start_turn("hello").await?;
+//! while let Some(event) = turn.next().await {
+//!     if let TurnEvent::Text { text, .. } = event {
+//!         print!("{text}");
+//!     }
+//! }
+//! println!("{}", client.stop().await);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What a worker asks is decided by [`Callbacks`], or later through [`Client::requests`]; what nobody decides is declined.
+//! Every method of the protocol can be called with its own types, which are generated from upstream's schema
+//! ([`protocol`]): `client.call::<ThreadList>(params)`. What is newer than this crate is passed on raw.
+//!
+//! Handshake, dialects, routing and answers are pure code; one task per connection does the IO.
 
 pub mod abilities;
 mod backoff;

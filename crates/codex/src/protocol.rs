@@ -9,11 +9,16 @@ use serde::de::DeserializeOwned;
 
 mod generated;
 mod named;
+mod needs;
 mod open;
 mod table;
 
 pub use generated::*;
+pub use needs::NEEDS;
 pub use table::{Extent, Kind, Method, NEWEST, Until};
+
+/// Upstream's own JSON Schema of everything in here, without its prose.
+pub const SCHEMA: &str = include_str!("../../../schema/app-server.json");
 
 /// A method that we can call. Its implementors are names without values: `client.call::<ThreadStart>(params)`.
 pub trait Call {

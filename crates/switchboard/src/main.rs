@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "a command line tells its user what went wrong")]
 
 mod ask;
+mod schema;
 mod worker;
 
 use std::process::ExitCode;
@@ -15,6 +16,9 @@ use clap::Parser;
 enum Command {
     /// Run one turn here and stream its answer
     Ask(ask::Ask),
+    /// Show the app-server protocol that is built in, or how a codex binary's differs
+    #[command(subcommand)]
+    Schema(schema::Schema),
     /// Be a deterministic worker that speaks the app-server protocol, for demonstration and tests
     DemoWorker(demo::Options),
 }
@@ -22,6 +26,7 @@ enum Command {
 fn main() -> ExitCode {
     match Command::parse() {
         Command::Ask(ask) => ask::run(&ask),
+        Command::Schema(schema) => schema::run(&schema),
         Command::DemoWorker(options) => demo::run(&options).unwrap_or_else(|error| {
             eprintln!("demo-worker: {error}");
             ExitCode::FAILURE

@@ -52,7 +52,7 @@ impl Worker {
 }
 
 /// A path is meant from where the user stands, not from where the worker will; a bare name is left for PATH.
-fn located(program: &Path) -> Result<PathBuf> {
+pub(crate) fn located(program: &Path) -> Result<PathBuf> {
     if program.components().count() == 1 && !program.is_absolute() {
         return Ok(program.into());
     }

@@ -37,7 +37,7 @@ const TAIL: &str = "
 | streamed turn | the text arrives whole and in pieces, and the turn ends once, as completed |
 | usage | the tokens of two turns are counted, and their sum |
 | interrupt | a turn that speaks is stopped, ends as interrupted, and the thread goes on |
-| resume | a second process goes on with the thread, and the model is given what was said before |
+| resume | a second process goes on with the thread, and the model is given what was said before; the first is stopped once it lists the thread, for 0.45 loses what it has not written yet |
 | command approval | the callback is asked once; what it allows runs, what it denies does not, and the turn completes |
 | client tools | the agent calls a tool of the caller's and goes on with its answer |
 | steer | what is said while the agent speaks changes the same turn |

@@ -107,6 +107,12 @@ impl<T: Letter> Mailbox<T> {
         }
     }
 
+    /// So much never came here.
+    pub(crate) fn leave_out(&mut self, (events, bytes): (u64, u64)) {
+        self.left_out.0 += events;
+        self.left_out.1 += bytes;
+    }
+
     fn say_what_was_left_out(&mut self) {
         if let (events @ 1.., bytes) = take(&mut self.left_out) {
             self.append(T::cut(events, bytes));
@@ -171,6 +177,7 @@ impl Letter for TurnEvent {
                 | Self::ApprovalWanted { .. }
                 | Self::ToolWanted { .. }
                 | Self::ApprovalResolved { .. }
+                | Self::ItemCompleted { .. }
                 | Self::TurnEnded { .. }
         )
     }
@@ -220,6 +227,7 @@ impl Letter for ConnectionEvent {
             Self::AccountUpdated { params } | Self::RateLimits { params } => params.get().len(),
             Self::Raw { method, params } => method.len() + params.get().len(),
             Self::Warning { message } | Self::PassedOver { report: message } => message.len(),
+            Self::Turn { event, .. } => event.bytes(),
             Self::ThreadStatus { thread, status, flags } => {
                 thread.len() + status.len() + flags.iter().map(|flag| flag.len() + EVENT_BYTES).sum::<usize>()
             }

@@ -91,7 +91,8 @@ fn assert_all_gone(owner: Owner) {
 async fn whoever_waits_for_ever_may_do_so() {
     let place = Place::new();
     let mut options = deciding(|_| Decision::Allow);
-    options.callbacks = options.callbacks.with_patience(Patience { decision: Duration::MAX, tool_call: Duration::MAX });
+    options.callbacks =
+        options.callbacks.with_patience(Patience { decision_timeout: Duration::MAX, tool_call_timeout: Duration::MAX });
     (options.call_timeout, options.handshake_timeout) = (Duration::MAX, Duration::MAX);
     let client = place.start(options).await.with_timeout(Duration::MAX);
     let thread = client.start_thread(asking()).await.unwrap();
@@ -147,7 +148,7 @@ async fn a_stop_ends_every_turn_exactly_once() {
     for turn in turns {
         assert_eq!(ends(turn).await.len(), 1);
     }
-    let late = client.thread("t", ThreadOptions::default()).follow("u").unwrap();
+    let late = client.thread("t").follow("u").unwrap();
     assert_eq!(ends(late).await, [TurnStatus::Lost]);
 }
 
@@ -266,7 +267,7 @@ async fn requests_without_end_are_answered_without_end() {
 #[tokio::test]
 async fn a_turn_that_the_worker_does_not_name_is_an_error_and_no_hang() {
     let client = scripted("read start; echo '{\"id\":3,\"result\":{}}'; read rest").await;
-    let thread = client.thread("t", ThreadOptions::default());
+    let thread = client.thread("t");
     let error = timeout(LONG, thread.start_turn("hello")).await.unwrap().err().unwrap();
     assert!(error.to_string().contains("names no turn"), "{error}");
 }
@@ -280,7 +281,7 @@ async fn a_compaction_is_a_turn_that_its_first_event_names() {
         read rest
     "#;
     let client = scripted(compaction).await;
-    let turn = client.thread("t", ThreadOptions::default()).compact().await.unwrap();
+    let turn = client.thread("t").compact().await.unwrap();
     assert_eq!(turn.id(), "u");
     assert_eq!(ends(turn).await, [TurnStatus::Completed]);
 }

@@ -4,7 +4,7 @@
 //! tests have must pass every check.
 
 mod checks;
-mod lab;
+pub(crate) mod lab;
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,6 +18,8 @@ use lab::Lab;
 const BINARIES: &str = "SWITCHBOARD_CODEX_VERSIONS";
 /// Names the file for the cells.
 const CELLS: &str = "SWITCHBOARD_CODEX_CELLS";
+
+const NEWEST: &str = include_str!("../../../../schema/VERSION");
 
 /// Versions that are checked at the same time: they mostly wait.
 const AT_ONCE: usize = 3;
@@ -57,6 +59,20 @@ fn every_version_passes_what_it_can() {
     }
 }
 
+#[test]
+fn the_examples_run_with_the_newest() {
+    let (version, binary) = binaries().pop().unwrap();
+    let lab = Lab::new(version, binary);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stage = lab.stage();
+        stage.one_turn_streams().await;
+        stage.approvals_are_typed_by_a_person().await;
+        stage.a_tool_is_called().await;
+        stage.a_thread_goes_on_and_is_listed().await;
+    });
+}
+
 fn examined(labs: &[Lab]) -> Vec<Row> {
     std::thread::scope(|scope| {
         let rows: Vec<_> = labs.iter().map(|lab| scope.spawn(|| checks::row(lab))).collect();
@@ -72,8 +88,7 @@ fn binaries() -> Vec<(String, PathBuf)> {
             pairs.map(|(version, path)| (version.into(), path.into())).collect()
         }
         Err(_) => {
-            let newest = include_str!("../../../../schema/VERSION").trim();
-            vec![(newest.into(), codex::binary().unwrap())]
+            vec![(NEWEST.trim().into(), codex::binary().unwrap())]
         }
     }
 }

@@ -10,6 +10,8 @@ mod compatibility;
 mod examples;
 mod mutation;
 mod protocol;
+#[cfg(feature = "real-codex")]
+mod real_traps;
 mod support;
 mod translation;
 mod v1;

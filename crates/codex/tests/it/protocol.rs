@@ -3,6 +3,7 @@
 
 mod coverage;
 mod mutation;
+mod needs;
 mod recorded;
 
 use std::fs;

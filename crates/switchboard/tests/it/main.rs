@@ -11,3 +11,4 @@ mod ask;
 mod command;
 #[cfg(feature = "real-codex")]
 mod real;
+mod schema;

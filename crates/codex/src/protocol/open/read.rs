@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use wire::Json;
 
@@ -66,26 +67,34 @@ impl<'de, T: Tagged> Visitor<'de> for TaggedVisitor<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        let mut read = Object::new();
-        match map.next_key_seed(OneOf(&[T::TAG]))? {
-            Some(Ok(_)) => match map.next_value_seed(OneOf(T::KNOWN))? {
-                Ok(tag) => return T::read(tag, MapAccessDeserializer::new(map)),
-                Err(tag) => read.add(T::TAG, &Json::of(&tag).map_err(A::Error::custom)?),
-            },
-            Some(Err(key)) => read.add(&key, &map.next_value()?),
-            None => {}
+        let mut object = Object::new();
+        let mut tag = Tag::Missing;
+        while let Some(key) = map.next_key_seed(OneOf(&[T::TAG]))? {
+            match key {
+                Err(key) => object.add(&key, map.next_value::<Json>()?.get()),
+                Ok(_) => match map.next_value_seed(OneOf(T::KNOWN))? {
+                    Ok(known) if object.is_empty() => return T::read(known, MapAccessDeserializer::new(map)),
+                    Ok(known) => tag = Tag::Known(known),
+                    Err(unknown) => {
+                        object.add(T::TAG, &Value::from(unknown).to_string());
+                        tag = Tag::Unknown;
+                    }
+                },
+            }
         }
-        while let Some(key) = map.next_key::<String>()? {
-            read.add(&key, &map.next_value()?);
-        }
-        let raw = read.into_json().map_err(A::Error::custom)?;
-        let tag = field(&raw, T::TAG).ok_or_else(|| A::Error::missing_field(T::TAG))?;
-        let tag: Cow<'_, str> = serde_json::from_str(tag.get()).map_err(A::Error::custom)?;
-        match T::KNOWN.iter().find(|known| **known == tag) {
-            Some(known) => T::read(known, &mut serde_json::Deserializer::from_str(raw.get())).map_err(A::Error::custom),
-            None => Ok(T::other(raw)),
+        let text = object.into_text();
+        match tag {
+            Tag::Missing => Err(A::Error::missing_field(T::TAG)),
+            Tag::Unknown => Json::new(&text).map(T::other).map_err(A::Error::custom),
+            Tag::Known(tag) => T::read(tag, &mut serde_json::Deserializer::from_str(&text)).map_err(A::Error::custom),
         }
     }
+}
+
+enum Tag {
+    Missing,
+    Unknown,
+    Known(&'static str),
 }
 
 /// Reads a string: as one of these without copying it, or as what else it is.
@@ -119,17 +128,21 @@ impl Object {
         Self("{".to_owned())
     }
 
-    fn add(&mut self, key: &str, value: &Json) {
-        if self.0.len() > 1 {
-            self.0.push(',');
-        }
-        self.0 += &serde_json::Value::from(key).to_string();
-        self.0.push(':');
-        self.0 += value.get();
+    fn is_empty(&self) -> bool {
+        self.0.len() == 1
     }
 
-    fn into_json(self) -> serde_json::Result<Json> {
-        Json::new(&(self.0 + "}"))
+    fn add(&mut self, key: &str, value: &str) {
+        if !self.is_empty() {
+            self.0.push(',');
+        }
+        self.0 += &Value::from(key).to_string();
+        self.0.push(':');
+        self.0 += value;
+    }
+
+    fn into_text(self) -> String {
+        self.0 + "}"
     }
 }
 

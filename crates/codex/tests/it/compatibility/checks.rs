@@ -7,8 +7,8 @@ use std::time::Duration;
 use ::codex::event::{TurnEvent, TurnStatus};
 use ::codex::requests::RequestKind;
 use ::codex::{
-    ApprovalPolicy, CallError, Callbacks, Decision, Finished, Input, Sandbox, StartError, Thread, ThreadOptions, Tool,
-    Turn,
+    ApprovalPolicy, CallError, Callbacks, Client, Decision, Finished, Input, Sandbox, StartError, Thread,
+    ThreadOptions, Tool, Turn,
 };
 use serde_json::json;
 use tokio::time::timeout;
@@ -19,6 +19,9 @@ use super::{Cell, Row};
 
 /// A check of a healthy worker takes a second or two.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often a worker is asked whether it has written a thread down.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What the stand-in model says of a `[[slow 8 20]]`, and the tokens it counts for any text.
 const SLOW_TEXT: &str = "s0 s1 s2 s3 s4 s5 s6 s7 ";
@@ -162,6 +165,7 @@ async fn resume(lab: &Lab) -> Result<String, Obstacle> {
     let thread = first.start_thread(lab.thread()).await?;
     ensure_completed(&thread.start_turn("[[recall]]").await?.finish().await, "You said 0 things before.")?;
     let id = thread.id().to_owned();
+    until_written(&first, &id).await?;
     first.stop().await;
     let second = lab.client().await?;
     let thread = second.resume_thread(&id, lab.thread()).await?;
@@ -169,6 +173,14 @@ async fn resume(lab: &Lab) -> Result<String, Obstacle> {
     second.stop().await;
     ensure_completed(&recalled, "You said 1 things before.")?;
     passed()
+}
+
+/// A turn is over before it is written: 0.45 forgets what it has not written when it is stopped.
+async fn until_written(client: &Client, thread: &str) -> Result<(), Obstacle> {
+    while !client.list_threads(None).await?.threads.iter().any(|listed| *listed.id == *thread) {
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
 }
 
 async fn command_approval(lab: &Lab) -> Result<String, Obstacle> {
