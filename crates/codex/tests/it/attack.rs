@@ -317,7 +317,7 @@ async fn a_socket_that_is_cut_in_mid_turn_loses_the_turn_once() {
     let worker = start_and_hang_up(UnixListener::bind(&path).unwrap());
     let caller = async {
         let client = Client::connect(&Endpoint::unix(&path), options()).await.unwrap();
-        let turn = client.thread("t", ThreadOptions::default()).start_turn("hello").await.unwrap();
+        let turn = client.thread("t").start_turn("hello").await.unwrap();
         (client, turn)
     };
     let ((), (client, turn)) = tokio::join!(worker, caller);
