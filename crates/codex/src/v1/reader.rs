@@ -105,3 +105,24 @@ fn of_connection(kind: EventKind, method: &str, params: &Json) -> ConnectionEven
     };
     event.unwrap_or_else(|| ConnectionEvent::Raw { method: method.into(), params: params.clone() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversations_without_end_are_not_all_remembered_and_one_that_runs_is() {
+        let mut reader = Reader::default();
+        let mut told = Vec::new();
+        let started = |thread: &str| format!(r#"{{"conversationId":"{thread}","id":"1","msg":{{}}}}"#);
+        let mut hear = |method: &str, thread: &str| {
+            reader.notification(method, &Json::new(&started(thread)).unwrap(), &mut told);
+            reader.conversations.len()
+        };
+        hear("codex/event/task_started", "running");
+        let most =
+            (0..3 * CONVERSATIONS_MAX).map(|number| hear("codex/event/task_complete", &number.to_string())).max();
+        assert_eq!(most, Some(CONVERSATIONS_MAX));
+        assert!(reader.conversations.contains_key("running"));
+    }
+}

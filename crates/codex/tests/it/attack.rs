@@ -9,14 +9,20 @@ use std::{fs, thread};
 use codex::event::TurnStatus;
 use codex::requests::RequestKind;
 use codex::{
-    ApprovalPolicy, Asked, CallError, Callbacks, Client, Decision, Options, Patience, ThreadOptions, Turn, TurnEvent,
+    ApprovalPolicy, Asked, CallError, Callbacks, Client, Decision, Endpoint, Options, Patience, ThreadOptions, Turn,
+    TurnEvent,
 };
+use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
 use supervise::Owner;
+use tempfile::TempDir;
+use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_tungstenite::accept_async;
+use tokio_tungstenite::tungstenite::Message;
 use wire::Json;
 
 use crate::support::{Place, item_status};
@@ -237,21 +243,25 @@ async fn a_thousand_calls_at_once_are_all_answered() {
 
 #[tokio::test]
 async fn requests_without_end_are_answered_without_end() {
+    // As many at once as may be open, so that none is refused.
     let flood = r#"
         read call
         i=0
-        while [ $i -lt 20000 ]; do
-            echo "{\"id\":$i,\"method\":\"item/commandExecution/requestApproval\",\"params\":{}}"
-            i=$((i + 1))
-        done &
-        n=0
-        while [ $n -lt 20000 ] && read answer; do n=$((n + 1)); done
-        echo "{\"id\":3,\"result\":{\"answers\":$n}}"
+        while [ $i -lt 10000 ]; do
+            n=0
+            while [ $n -lt 1000 ]; do
+                echo "{\"id\":$((i + n)),\"method\":\"item/commandExecution/requestApproval\",\"params\":{}}"
+                n=$((n + 1))
+            done
+            while [ $n -gt 0 ] && read answer; do n=$((n - 1)); done
+            i=$((i + 1000))
+        done
+        echo "{\"id\":3,\"result\":{\"answers\":$i}}"
         read rest
     "#;
     let client = scripted(flood).await;
     let result = client.raw("count", None).await.unwrap();
-    assert_eq!(result.get(), r#"{"answers":20000}"#);
+    assert_eq!(result.get(), r#"{"answers":10000}"#);
 }
 
 #[tokio::test]
@@ -284,4 +294,34 @@ async fn parameters_of_several_lines_are_one_line() {
     let pretty = Json::new(&serde_json::to_string_pretty(&json!({"a": 1})).unwrap()).unwrap();
     let (first, second) = tokio::join!(client.raw("one\ntwo", Some(pretty)), client.raw("three", None));
     assert_eq!((first.unwrap().get(), second.unwrap().get()), ("1", "2"));
+}
+
+/// A worker behind a socket, which hangs up when it has started a turn.
+async fn start_and_hang_up(listener: UnixListener) {
+    let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
+    let answers = [
+        json!({"id": 1, "result": {"userAgent": "worker/9.9.9"}}),
+        json!({"id": 2, "error": {"code": -32600, "message": "no"}}),
+        json!({"id": 3, "result": {"turn": {"id": "u"}}}),
+    ];
+    for answer in answers {
+        while !socket.next().await.unwrap().unwrap().to_text().unwrap().contains(&format!("\"id\":{}", answer["id"])) {}
+        socket.send(Message::text(answer.to_string())).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_socket_that_is_cut_in_mid_turn_loses_the_turn_once() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("worker.sock");
+    let worker = start_and_hang_up(UnixListener::bind(&path).unwrap());
+    let caller = async {
+        let client = Client::connect(&Endpoint::unix(&path), options()).await.unwrap();
+        let turn = client.thread("t").start_turn("hello").await.unwrap();
+        (client, turn)
+    };
+    let ((), (client, turn)) = tokio::join!(worker, caller);
+    assert_eq!(ends(turn).await, [TurnStatus::Lost]);
+    let end = timeout(LONG, client.ended()).await.unwrap();
+    assert!(matches!(&*end, codex::End::Socket(_)), "{end}");
 }
