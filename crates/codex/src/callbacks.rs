@@ -17,7 +17,7 @@ use crate::exchange::{Asked, Patience};
 use crate::protocol::Request;
 use crate::requests::{self, RequestKind};
 
-/// Who decides what.
+/// Who decides what. A callback that owns a `Client` keeps its worker alive until [`Client::stop`](crate::Client::stop).
 #[derive(Clone, Default)]
 pub struct Callbacks {
     by_kind: HashMap<RequestKind, Callback>,

@@ -7,6 +7,7 @@ mod items;
 mod mailbox;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod turns;
 
 use std::collections::HashMap;
@@ -16,8 +17,9 @@ use std::time::Instant;
 use wire::{CallId, Connection, Event, Json, JsonRpcField, NotOpen, Outcome, PeerError, Refused, Request, RequestId};
 
 pub use asked::{Asked, Patience};
+pub(crate) use turn::Naming;
 pub use turns::Busy;
-pub(crate) use turns::{Naming, TurnKey};
+pub(crate) use turns::TurnKey;
 
 use crate::dialect::{Line, Reader};
 use crate::event::{ConnectionEvent, Placed, Told, TurnEvent};

@@ -166,7 +166,7 @@ impl Client {
         let method = line.method.clone();
         let answer = self.send(line).await?;
         let opened: Opened = parsed(&method, &answer)?;
-        let is_busy = opened.thread.as_ref().is_some_and(|thread| thread.is_active());
+        let is_busy = opened.thread.as_ref().is_some_and(OpenedThread::is_active);
         let id = opened.thread.map(|thread| thread.id).or(opened.conversation_id);
         let id = id.ok_or_else(|| CallError::unexpected(&method, &"it names no thread", &answer))?;
         if is_busy {
