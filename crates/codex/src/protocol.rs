@@ -11,6 +11,7 @@ mod generated;
 mod named;
 mod needs;
 mod open;
+mod record;
 mod table;
 
 pub use generated::*;

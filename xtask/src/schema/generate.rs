@@ -88,10 +88,10 @@ fn root(areas: &[&str]) -> GeneratedFile {
          #![allow(clippy::wildcard_imports, reason = \"one namespace in several files\")]\n\n\
          {}\n\
          use std::collections::BTreeMap;\n\n\
-         use serde::{{Deserialize, Serialize}};\n\
          use wire::Json;\n\n\
          use super::named::{{by_method, calls, requests}};\n\
-         use super::open::{{choice, is_default, keyed, shared, tagged, words}};\n\
+         use super::open::{{choice, keyed, shared, tagged, words}};\n\
+         use super::record::record;\n\
          use super::table::{{Extent, Kind, Method, NEWEST, Until}};\n\n\
          {shown}",
         modules.concat()

@@ -1,4 +1,4 @@
-//! `schema/history.json`: which of the tested older versions have which method, as measured by
+//! `schema/history.json`: which of the older versions in `schema/TESTED` have which method, as measured by
 //! `cargo xtask schema --history`. The newest version is not in it: what no older one has is new there.
 
 use std::fs;
@@ -42,6 +42,11 @@ pub(crate) struct Row {
 impl History {
     pub(crate) fn read(text: &str) -> Result<Self> {
         Ok(serde_json::from_str(text)?)
+    }
+
+    /// The versions that were asked, oldest first.
+    pub(crate) fn versions(&self) -> &[String] {
+        &self.versions
     }
 
     /// The first version that has a method.

@@ -6,15 +6,21 @@ use serde_json::Value;
 
 use super::finding::Finding;
 use super::tree::Tree;
-use crate::schema::{self, Method, MethodTable, pretty, trimmed};
+use crate::schema::{self, History, Method, MethodTable, pretty, trimmed};
 
 const VERSION: &str = "schema/VERSION";
 const BUNDLE: &str = "schema/app-server.json";
 const METHODS: &str = "schema/methods.json";
+const HISTORY: &str = "schema/history.json";
+const TESTED: &str = "schema/TESTED";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let findings = check_schema(tree);
-    if findings.is_empty() { check_rust(tree) } else { findings }
+    if !findings.is_empty() {
+        return findings;
+    }
+    let history = check_history(tree).err().map(|(path, what)| finding(path, &what, " --history"));
+    history.into_iter().chain(check_rust(tree)).collect()
 }
 
 fn check_schema(tree: &Tree) -> Vec<Finding> {
@@ -81,6 +87,15 @@ fn check_methods(tree: &Tree) -> Result<(), Complaint> {
     }
 }
 
+fn check_history(tree: &Tree) -> Result<(), Complaint> {
+    let tested: Vec<&str> = text_of(tree, TESTED)?.split_whitespace().collect();
+    let history = History::read(text_of(tree, HISTORY)?).map_err(|error| (HISTORY, error.to_string()))?;
+    if history.versions() == tested {
+        return Ok(());
+    }
+    Err((HISTORY, format!("is of the versions {:?}, not of {tested:?} as {TESTED} says", history.versions())))
+}
+
 fn first_difference(implied: &MethodTable, table: &MethodTable) -> Option<String> {
     implied.groups().iter().zip(table.groups()).find_map(|((group, expected), (_, found))| {
         let rows = 0..expected.len().max(found.len());
@@ -112,7 +127,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::{finding::listed, tree::Tree};
-    use super::{BUNDLE, METHODS, VERSION};
+    use super::{BUNDLE, HISTORY, METHODS, TESTED, VERSION};
     use crate::schema::pretty;
 
     const TABLE: &str = r#"{
@@ -253,7 +268,7 @@ mod tests {
             .replace("\"ServerNotification\"", "\"GoResponse\": { \"type\": \"object\" }, \"ServerNotification\"");
         let methods = TABLE.replace("\"Go\"", "\"GoParams\"");
         let history = r#"{"versions":[],"methods":[]}"#;
-        let schema = [(BUNDLE, bundle.as_str()), (METHODS, &methods), ("schema/history.json", history)];
+        let schema = [(BUNDLE, bundle.as_str()), (METHODS, &methods), (HISTORY, history)];
         let text_of = |path: &str| Ok(Tree::of(&schema).file(path).unwrap().text.clone());
         let fresh = crate::schema::generated(text_of).unwrap();
         let files = || schema.into_iter().chain(fresh.iter().map(|file| (file.path.as_str(), file.text.as_str())));
@@ -269,6 +284,15 @@ mod tests {
             crates/codex/src/protocol/generated/turn.rs:1: is not what the schema makes of it; run `cargo xtask schema --generate`
         "#]]
         .assert_eq(&check(stale.chain(left_over).collect()));
+    }
+
+    #[test]
+    fn a_history_of_other_versions_is_found() {
+        let history = r#"{"versions":["1.0.0"],"methods":[]}"#;
+        let check = |tested| super::check_history(&Tree::of(&[(HISTORY, history), (TESTED, tested)]));
+        assert_eq!(check("1.0.0\n"), Ok(()));
+        let complaint = r#"is of the versions ["1.0.0"], not of ["1.0.0", "1.1.0"] as schema/TESTED says"#;
+        assert_eq!(check("1.0.0\n1.1.0\n"), Err((HISTORY, complaint.to_owned())));
     }
 
     #[test]

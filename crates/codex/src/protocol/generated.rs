@@ -25,11 +25,11 @@ mod turn;
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use wire::Json;
 
 use super::named::{by_method, calls, requests};
-use super::open::{choice, is_default, keyed, shared, tagged, words};
+use super::open::{choice, keyed, shared, tagged, words};
+use super::record::record;
 use super::table::{Extent, Kind, Method, NEWEST, Until};
 
 pub use account::*;

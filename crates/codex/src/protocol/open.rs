@@ -226,5 +226,4 @@ macro_rules! choice {
     };
 }
 
-pub(super) use read::is_default;
 pub(super) use {choice, keyed, shared, tagged, words};

@@ -34,13 +34,6 @@ pub(super) fn field(wire: &str) -> String {
     if KEYWORDS.contains(&name.as_str()) { format!("r#{name}") } else { name }
 }
 
-/// What serde's `rename_all = "camelCase"` makes of a field's name.
-pub(super) fn camel(field: &str) -> String {
-    let mut words = field.trim_start_matches("r#").split('_');
-    let first = words.next().unwrap_or_default().to_owned();
-    words.fold(first, |name, word| name + &capitalised(word))
-}
-
 /// The words of a name in lower case, however they are joined.
 fn words_of(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
@@ -72,7 +65,7 @@ fn capitalised(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{camel, field, pascal, variant};
+    use super::{field, pascal, variant};
 
     #[test]
     fn names_of_every_style_become_rust() {
@@ -83,8 +76,6 @@ mod tests {
         assert_eq!(pascal("thread/tokenUsage/updated"), "ThreadTokenUsageUpdated");
         assert_eq!(pascal("DISABLED_BY_ADMIN"), "DisabledByAdmin");
         assert_eq!(pascal("on-request"), "OnRequest");
-        assert_eq!(camel("thread_id"), "threadId");
-        assert_eq!(camel("r#type"), "type");
     }
 
     #[test]

@@ -50,31 +50,26 @@ fn a_record_says_of_each_field_whether_it_may_be_missing() {
             },
         }, "v2": { "Kind": { "type": "string" } } }),
         &expect![[r#"
-            /// The parameters of `go`.
-            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-            #[serde(rename_all = "camelCase")]
-            pub struct GoParams {
-                /// `_meta`: optional.
-                #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-                pub meta: Option<Json>,
-                /// `count`: optional.
-                #[serde(default, skip_serializing_if = "is_default")]
-                pub count: u32,
-                /// `far`: optional, experimental.
-                #[serde(skip_serializing_if = "Option::is_none")]
-                pub far: Option<bool>,
-                /// `names`: optional.
-                #[serde(default, skip_serializing_if = "is_default")]
-                pub names: BTreeMap<String, Vec<String>>,
-                /// `on`: optional, `true` if missing.
-                #[serde(skip_serializing_if = "Option::is_none")]
-                pub on: Option<bool>,
-                /// `threadId`.
-                pub thread_id: String,
-                /// `type`.
-                pub r#type: Kind,
-                /// `until`: may be null.
-                pub until: Option<Kind>,
+            record! {
+                /// The parameters of `go`.
+                pub struct GoParams {
+                    /// `_meta`: optional.
+                    meta: Option<Json> = "_meta" or none,
+                    /// `count`: optional.
+                    count: u32 = "count" or default,
+                    /// `far`: optional, experimental.
+                    far: Option<bool> = "far" or none,
+                    /// `names`: optional.
+                    names: BTreeMap<String, Vec<String>> = "names" or default,
+                    /// `on`: optional, `true` if missing.
+                    on: Option<bool> = "on" or none,
+                    /// `threadId`.
+                    thread_id: String = "threadId",
+                    /// `type`.
+                    r#type: Kind = "type",
+                    /// `until`: may be null.
+                    until: Option<Kind> = "until" or null,
+                }
             }
 
             impl GoParams {
@@ -143,27 +138,26 @@ fn words_tags_and_keys_are_open() {
                 ]
             }
 
-            /// Upstream's `ItemImage`.
-            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-            pub struct ItemImage {
-                /// `id`.
-                pub id: String,
-                /// `url`: optional.
-                #[serde(skip_serializing_if = "Option::is_none")]
-                pub url: Option<String>,
-                /// `at`: optional.
-                #[serde(skip_serializing_if = "Option::is_none")]
-                pub at: Option<i64>,
+            record! {
+                /// Upstream's `ItemImage`.
+                pub struct ItemImage {
+                    /// `id`.
+                    id: String = "id",
+                    /// `url`: optional.
+                    url: Option<String> = "url" or none,
+                    /// `at`: optional.
+                    at: Option<i64> = "at" or none,
+                }
             }
 
-            /// Upstream's `ItemPlan`.
-            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-            pub struct ItemPlan {
-                /// `id`.
-                pub id: String,
-                /// `at`: optional.
-                #[serde(skip_serializing_if = "Option::is_none")]
-                pub at: Option<i64>,
+            record! {
+                /// Upstream's `ItemPlan`.
+                pub struct ItemPlan {
+                    /// `id`.
+                    id: String = "id",
+                    /// `at`: optional.
+                    at: Option<i64> = "at" or none,
+                }
             }
 
             keyed! {
@@ -178,12 +172,13 @@ fn words_tags_and_keys_are_open() {
                 }
             }
 
-            /// Upstream's `SourceSub`.
-            #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-            pub struct SourceSub {
-                /// `depth`: optional.
-                #[serde(default, skip_serializing_if = "is_default")]
-                pub depth: i32,
+            record! {
+                /// Upstream's `SourceSub`.
+                #[derive(Default)]
+                pub struct SourceSub {
+                    /// `depth`: optional.
+                    depth: i32 = "depth" or default,
+                }
             }
 
             tagged! {
@@ -232,11 +227,12 @@ fn what_only_its_form_tells_apart_is_a_choice() {
                 }
             }
 
-            /// Upstream's `FormTextSchema`.
-            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-            pub struct FormTextSchema {
-                /// `type`.
-                pub r#type: FormTextType,
+            record! {
+                /// Upstream's `FormTextSchema`.
+                pub struct FormTextSchema {
+                    /// `type`.
+                    r#type: FormTextType = "type",
+                }
             }
 
             words! {
@@ -273,12 +269,13 @@ fn what_contains_itself_is_boxed_and_so_is_a_large_variant() {
             "Size": { "oneOf": [large] },
         }),
         &expect![[r#"
-            /// Upstream's `Node`.
-            #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-            pub struct Node {
-                /// `next`: optional.
-                #[serde(skip_serializing_if = "Option::is_none")]
-                pub next: Option<Box<Node>>,
+            record! {
+                /// Upstream's `Node`.
+                #[derive(Default)]
+                pub struct Node {
+                    /// `next`: optional.
+                    next: Option<Box<Node>> = "next" or none,
+                }
             }
 
             tagged! {
@@ -288,23 +285,24 @@ fn what_contains_itself_is_boxed_and_so_is_a_large_variant() {
                 }
             }
 
-            /// Upstream's `SizeLarge`.
-            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-            pub struct SizeLarge {
-                /// `a`.
-                pub a: String,
-                /// `b`.
-                pub b: String,
-                /// `c`.
-                pub c: String,
-                /// `d`.
-                pub d: String,
-                /// `e`.
-                pub e: String,
-                /// `f`.
-                pub f: String,
-                /// `g`.
-                pub g: String,
+            record! {
+                /// Upstream's `SizeLarge`.
+                pub struct SizeLarge {
+                    /// `a`.
+                    a: String = "a",
+                    /// `b`.
+                    b: String = "b",
+                    /// `c`.
+                    c: String = "c",
+                    /// `d`.
+                    d: String = "d",
+                    /// `e`.
+                    e: String = "e",
+                    /// `f`.
+                    f: String = "f",
+                    /// `g`.
+                    g: String = "g",
+                }
             }
         "#]],
     );

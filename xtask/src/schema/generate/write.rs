@@ -1,8 +1,7 @@
-//! Shapes to Rust, formatted as rustfmt would. Records are derived; what must stay open is written as one of the macros
-//! of `protocol/open.rs`, which keeps the generated text short and the compiler quick.
+//! Shapes to Rust, formatted as rustfmt would. Nearly everything is written in the macros of `protocol/record.rs` and
+//! `protocol/open.rs`, which keeps the generated text short and the compiler quick.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use anyhow::Result;
 
@@ -31,7 +30,7 @@ impl Writer<'_> {
         let docs = format!("/// {}\n", purpose.unwrap_or_else(|| format!("Upstream's `{name}`.")));
         Ok(match shape {
             Shape::Alias(of) => format!("{docs}pub type {name} = {};\n", rust(of)),
-            Shape::Record(fields) => docs + &self.record(name, fields),
+            Shape::Record(fields) => self.record(name, &docs, fields),
             Shape::Words(words) => in_macro("words", &docs, name, "", &each_word(name, words)?),
             Shape::Tagged { tag, variants } => {
                 let text = in_macro("tagged", &docs, name, &format!(" by {tag:?}"), &each_variant(name, variants)?);
@@ -53,61 +52,37 @@ impl Writer<'_> {
         })
     }
 
-    fn record(&self, name: &str, fields: &[Field]) -> String {
+    fn record(&self, name: &str, docs: &str, fields: &[Field]) -> String {
         let has_required = fields.iter().any(|field| !may_be_missing(field));
-        let default = if has_required { "" } else { "Default, " };
-        let mut text = format!("#[derive(Clone, Debug, {default}PartialEq, Serialize, Deserialize)]\n");
-        let renamed = |field: &&Field| names::field(&field.wire).trim_start_matches("r#") != field.wire;
-        let is_camel = |field: &Field| names::camel(&names::field(&field.wire)) == field.wire;
-        let camel = fields.iter().filter(renamed).filter(|field| is_camel(field)).count() > 0
-            && fields.iter().filter(|field| is_camel(field)).count() * 2 > fields.len();
-        if camel {
-            text += "#[serde(rename_all = \"camelCase\")]\n";
-        }
-        if fields.is_empty() {
-            return format!("{text}pub struct {name} {{}}\n");
-        }
-        writeln!(text, "pub struct {name} {{").expect("text");
+        let default = if has_required { "" } else { "    #[derive(Default)]\n" };
+        let mut text = format!("record! {{\n    {docs}{default}    pub struct {name} {{\n");
         for field in fields {
-            text += &self.field(name, field, camel);
+            text += &self.field(name, field);
         }
-        text += "}\n";
+        text += "    }\n}\n";
         if self.sent.contains(name) {
             text += &constructor(name, fields).unwrap_or_default();
         }
         text
     }
 
-    fn field(&self, owner: &str, field: &Field, camel: bool) -> String {
+    fn field(&self, owner: &str, field: &Field) -> String {
         let Field { wire, holds, presence, default } = field;
-        let name = names::field(wire);
         let mut notes = Vec::new();
-        match presence {
-            Presence::Required => {}
-            Presence::Nullable => notes.push("may be null".to_owned()),
-            Presence::Optional | Presence::Defaulted => notes.push("optional".to_owned()),
-        }
+        let (note, absent) = match presence {
+            Presence::Required => (None, ""),
+            Presence::Nullable => (Some("may be null"), " or null"),
+            Presence::Optional => (Some("optional"), " or none"),
+            Presence::Defaulted => (Some("optional"), " or default"),
+        };
+        notes.extend(note.map(str::to_owned));
         notes.extend(default.iter().map(|default| format!("`{default}` if missing")));
         if self.experimental.contains(&(owner, wire.as_str())) {
             notes.push("experimental".to_owned());
         }
         let notes = if notes.is_empty() { String::new() } else { format!(": {}", notes.join(", ")) };
-        let mut text = format!("    /// `{wire}`{notes}.\n");
-        let implied = if camel { names::camel(&name) } else { name.trim_start_matches("r#").to_owned() };
-        let mut attributes = Vec::new();
-        if implied != *wire {
-            attributes.push(format!("rename = {wire:?}"));
-        }
-        match presence {
-            Presence::Required | Presence::Nullable => {}
-            Presence::Optional => attributes.push("skip_serializing_if = \"Option::is_none\"".to_owned()),
-            Presence::Defaulted => attributes.push("default, skip_serializing_if = \"is_default\"".to_owned()),
-        }
-        if !attributes.is_empty() {
-            writeln!(text, "    #[serde({})]", attributes.join(", ")).expect("text");
-        }
-        writeln!(text, "    pub {name}: {},", rust(holds)).expect("text");
-        text
+        let (name, holds) = (names::field(wire), rust(holds));
+        format!("        /// `{wire}`{notes}.\n        {name}: {holds} = {wire:?}{absent},\n")
     }
 
     /// The fields that every variant has, which can then be had without knowing the variant.

@@ -13,51 +13,47 @@ tagged! {
     }
 }
 
-/// Upstream's `AccountAmazonBedrock`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountAmazonBedrock {
-    /// `usesCodexManagedCredentials`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub uses_codex_managed_credentials: bool,
+record! {
+    /// Upstream's `AccountAmazonBedrock`.
+    #[derive(Default)]
+    pub struct AccountAmazonBedrock {
+        /// `usesCodexManagedCredentials`: optional.
+        uses_codex_managed_credentials: bool = "usesCodexManagedCredentials" or default,
+    }
 }
 
-/// Upstream's `AccountChatgpt`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountChatgpt {
-    /// `email`: may be null.
-    pub email: Option<String>,
-    /// `planType`.
-    pub plan_type: PlanType,
-    /// `workspaceName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub workspace_name: Option<String>,
+record! {
+    /// Upstream's `AccountChatgpt`.
+    pub struct AccountChatgpt {
+        /// `email`: may be null.
+        email: Option<String> = "email" or null,
+        /// `planType`.
+        plan_type: PlanType = "planType",
+        /// `workspaceName`: optional.
+        workspace_name: Option<String> = "workspaceName" or none,
+    }
 }
 
-/// What `account/login/completed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountLoginCompletedNotification {
-    /// `error`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// `loginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub login_id: Option<String>,
-    /// `onboardingEntrypoint`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub onboarding_entrypoint: Option<DesktopOnboardingEntrypoint>,
-    /// `success`.
-    pub success: bool,
+record! {
+    /// What `account/login/completed` tells.
+    pub struct AccountLoginCompletedNotification {
+        /// `error`: optional.
+        error: Option<String> = "error" or none,
+        /// `loginId`: optional.
+        login_id: Option<String> = "loginId" or none,
+        /// `onboardingEntrypoint`: optional.
+        onboarding_entrypoint: Option<DesktopOnboardingEntrypoint> = "onboardingEntrypoint" or none,
+        /// `success`.
+        success: bool = "success",
+    }
 }
 
-/// What `account/rateLimits/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountRateLimitsUpdatedNotification {
-    /// `rateLimits`.
-    pub rate_limits: RateLimitSnapshot,
+record! {
+    /// What `account/rateLimits/updated` tells.
+    pub struct AccountRateLimitsUpdatedNotification {
+        /// `rateLimits`.
+        rate_limits: RateLimitSnapshot = "rateLimits",
+    }
 }
 
 words! {
@@ -69,50 +65,42 @@ words! {
     }
 }
 
-/// Upstream's `AccountSession`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountSession {
-    /// `displayName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub display_name: Option<String>,
-    /// `email`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub email: Option<String>,
-    /// `imageUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image_url: Option<String>,
-    /// `isActive`.
-    pub is_active: bool,
-    /// `lastUsedAt`.
-    pub last_used_at: i64,
-    /// `selectedWorkspaceAccountId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selected_workspace_account_id: Option<String>,
-    /// `sessionId`.
-    pub session_id: String,
-    /// `userId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user_id: Option<String>,
-    /// `workspaces`.
-    pub workspaces: Vec<AccountSessionWorkspace>,
+record! {
+    /// Upstream's `AccountSession`.
+    pub struct AccountSession {
+        /// `displayName`: optional.
+        display_name: Option<String> = "displayName" or none,
+        /// `email`: optional.
+        email: Option<String> = "email" or none,
+        /// `imageUrl`: optional.
+        image_url: Option<String> = "imageUrl" or none,
+        /// `isActive`.
+        is_active: bool = "isActive",
+        /// `lastUsedAt`.
+        last_used_at: i64 = "lastUsedAt",
+        /// `selectedWorkspaceAccountId`: optional.
+        selected_workspace_account_id: Option<String> = "selectedWorkspaceAccountId" or none,
+        /// `sessionId`.
+        session_id: String = "sessionId",
+        /// `userId`: optional.
+        user_id: Option<String> = "userId" or none,
+        /// `workspaces`.
+        workspaces: Vec<AccountSessionWorkspace> = "workspaces",
+    }
 }
 
-/// Upstream's `AccountSessionWorkspace`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountSessionWorkspace {
-    /// `accountId`.
-    pub account_id: String,
-    /// `imageUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image_url: Option<String>,
-    /// `kind`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<AccountSessionWorkspaceKind>,
-    /// `name`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
+record! {
+    /// Upstream's `AccountSessionWorkspace`.
+    pub struct AccountSessionWorkspace {
+        /// `accountId`.
+        account_id: String = "accountId",
+        /// `imageUrl`: optional.
+        image_url: Option<String> = "imageUrl" or none,
+        /// `kind`: optional.
+        kind: Option<AccountSessionWorkspaceKind> = "kind" or none,
+        /// `name`: optional.
+        name: Option<String> = "name" or none,
+    }
 }
 
 words! {
@@ -123,37 +111,35 @@ words! {
     }
 }
 
-/// The parameters of `accountSession/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountSessionsListParams {
-    /// `refreshWorkspaceMetadata`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub refresh_workspace_metadata: bool,
+record! {
+    /// The parameters of `accountSession/list`.
+    #[derive(Default)]
+    pub struct AccountSessionsListParams {
+        /// `refreshWorkspaceMetadata`: optional.
+        refresh_workspace_metadata: bool = "refreshWorkspaceMetadata" or default,
+    }
 }
 
-/// The answer to `accountSession/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountSessionsResponse {
-    /// `activeSessionId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active_session_id: Option<String>,
-    /// `sessions`.
-    pub sessions: Vec<AccountSession>,
+record! {
+    /// The answer to `accountSession/list`.
+    pub struct AccountSessionsResponse {
+        /// `activeSessionId`: optional.
+        active_session_id: Option<String> = "activeSessionId" or none,
+        /// `sessions`.
+        sessions: Vec<AccountSession> = "sessions",
+    }
 }
 
-/// The parameters of `accountSession/switch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountSessionsSwitchParams {
-    /// `accountId`.
-    pub account_id: String,
-    /// `allowBrowserLogin`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub allow_browser_login: bool,
-    /// `sessionId`.
-    pub session_id: String,
+record! {
+    /// The parameters of `accountSession/switch`.
+    pub struct AccountSessionsSwitchParams {
+        /// `accountId`.
+        account_id: String = "accountId",
+        /// `allowBrowserLogin`: optional.
+        allow_browser_login: bool = "allowBrowserLogin" or default,
+        /// `sessionId`.
+        session_id: String = "sessionId",
+    }
 }
 
 impl AccountSessionsSwitchParams {
@@ -171,67 +157,62 @@ choice! {
     }
 }
 
-/// Upstream's `AccountSessionsSwitchResponseAuthUrl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AccountSessionsSwitchResponseAuthUrl {
-    /// `auth_url`.
-    pub auth_url: String,
-    /// `login_id`.
-    pub login_id: String,
+record! {
+    /// Upstream's `AccountSessionsSwitchResponseAuthUrl`.
+    pub struct AccountSessionsSwitchResponseAuthUrl {
+        /// `auth_url`.
+        auth_url: String = "auth_url",
+        /// `login_id`.
+        login_id: String = "login_id",
+    }
 }
 
-/// Upstream's `AccountSessionsSwitchResponseSessions`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountSessionsSwitchResponseSessions {
-    /// `activeSessionId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active_session_id: Option<String>,
-    /// `sessions`.
-    pub sessions: Vec<AccountSession>,
+record! {
+    /// Upstream's `AccountSessionsSwitchResponseSessions`.
+    pub struct AccountSessionsSwitchResponseSessions {
+        /// `activeSessionId`: optional.
+        active_session_id: Option<String> = "activeSessionId" or none,
+        /// `sessions`.
+        sessions: Vec<AccountSession> = "sessions",
+    }
 }
 
-/// Upstream's `AccountTokenUsageDailyBucket`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountTokenUsageDailyBucket {
-    /// `startDate`.
-    pub start_date: String,
-    /// `tokens`.
-    pub tokens: i64,
+record! {
+    /// Upstream's `AccountTokenUsageDailyBucket`.
+    pub struct AccountTokenUsageDailyBucket {
+        /// `startDate`.
+        start_date: String = "startDate",
+        /// `tokens`.
+        tokens: i64 = "tokens",
+    }
 }
 
-/// Upstream's `AccountTokenUsageSummary`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountTokenUsageSummary {
-    /// `currentStreakDays`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub current_streak_days: Option<i64>,
-    /// `lifetimeTokens`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lifetime_tokens: Option<i64>,
-    /// `longestRunningTurnSec`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub longest_running_turn_sec: Option<i64>,
-    /// `longestStreakDays`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub longest_streak_days: Option<i64>,
-    /// `peakDailyTokens`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peak_daily_tokens: Option<i64>,
+record! {
+    /// Upstream's `AccountTokenUsageSummary`.
+    #[derive(Default)]
+    pub struct AccountTokenUsageSummary {
+        /// `currentStreakDays`: optional.
+        current_streak_days: Option<i64> = "currentStreakDays" or none,
+        /// `lifetimeTokens`: optional.
+        lifetime_tokens: Option<i64> = "lifetimeTokens" or none,
+        /// `longestRunningTurnSec`: optional.
+        longest_running_turn_sec: Option<i64> = "longestRunningTurnSec" or none,
+        /// `longestStreakDays`: optional.
+        longest_streak_days: Option<i64> = "longestStreakDays" or none,
+        /// `peakDailyTokens`: optional.
+        peak_daily_tokens: Option<i64> = "peakDailyTokens" or none,
+    }
 }
 
-/// What `account/updated` tells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountUpdatedNotification {
-    /// `authMode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auth_mode: Option<AuthMode>,
-    /// `planType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan_type: Option<PlanType>,
+record! {
+    /// What `account/updated` tells.
+    #[derive(Default)]
+    pub struct AccountUpdatedNotification {
+        /// `authMode`: optional.
+        auth_mode: Option<AuthMode> = "authMode" or none,
+        /// `planType`: optional.
+        plan_type: Option<PlanType> = "planType" or none,
+    }
 }
 
 words! {
@@ -248,66 +229,72 @@ words! {
     }
 }
 
-/// What `modelProvider/authRecoveryStarted` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AuthRecoveryNotification {
-    /// `message`.
-    pub message: String,
-    /// `provider`.
-    pub provider: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `modelProvider/authRecoveryStarted` tells.
+    pub struct AuthRecoveryNotification {
+        /// `message`.
+        message: String = "message",
+        /// `provider`.
+        provider: String = "provider",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `BedrockAwsProfile`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BedrockAwsProfile {
-    /// `name`.
-    pub name: String,
-    /// `region`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub region: Option<String>,
+record! {
+    /// Upstream's `BedrockAwsProfile`.
+    pub struct BedrockAwsProfile {
+        /// `name`.
+        name: String = "name",
+        /// `region`: optional.
+        region: Option<String> = "region" or none,
+    }
 }
 
-/// The parameters of `account/bedrock/checkGovCloudRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct BedrockCheckGovCloudRequirementsParams {}
-
-/// The answer to `account/bedrock/checkGovCloudRequirements`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BedrockCheckGovCloudRequirementsResponse {
-    /// `isGovCloud`.
-    pub is_gov_cloud: bool,
-    /// `shouldWarn`.
-    pub should_warn: bool,
+record! {
+    /// The parameters of `account/bedrock/checkGovCloudRequirements`.
+    #[derive(Default)]
+    pub struct BedrockCheckGovCloudRequirementsParams {
+    }
 }
 
-/// The parameters of `account/bedrock/discover`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct BedrockDiscoverParams {}
-
-/// The answer to `account/bedrock/discover`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BedrockDiscoverResponse {
-    /// `environmentCredentials`.
-    pub environment_credentials: Vec<BedrockEnvironmentCredential>,
-    /// `profiles`.
-    pub profiles: Vec<BedrockAwsProfile>,
+record! {
+    /// The answer to `account/bedrock/checkGovCloudRequirements`.
+    pub struct BedrockCheckGovCloudRequirementsResponse {
+        /// `isGovCloud`.
+        is_gov_cloud: bool = "isGovCloud",
+        /// `shouldWarn`.
+        should_warn: bool = "shouldWarn",
+    }
 }
 
-/// Upstream's `BedrockEnvironmentCredential`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BedrockEnvironmentCredential {
-    /// `region`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub region: Option<String>,
-    /// `type`.
-    pub r#type: AwsCredentialType,
+record! {
+    /// The parameters of `account/bedrock/discover`.
+    #[derive(Default)]
+    pub struct BedrockDiscoverParams {
+    }
+}
+
+record! {
+    /// The answer to `account/bedrock/discover`.
+    pub struct BedrockDiscoverResponse {
+        /// `environmentCredentials`.
+        environment_credentials: Vec<BedrockEnvironmentCredential> = "environmentCredentials",
+        /// `profiles`.
+        profiles: Vec<BedrockAwsProfile> = "profiles",
+    }
+}
+
+record! {
+    /// Upstream's `BedrockEnvironmentCredential`.
+    pub struct BedrockEnvironmentCredential {
+        /// `region`: optional.
+        region: Option<String> = "region" or none,
+        /// `type`.
+        r#type: AwsCredentialType = "type",
+    }
 }
 
 tagged! {
@@ -327,35 +314,39 @@ shared! {
     ]
 }
 
-/// Upstream's `BedrockSetupParamsEnvironment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BedrockSetupParamsEnvironment {
-    /// `region`.
-    pub region: String,
+record! {
+    /// Upstream's `BedrockSetupParamsEnvironment`.
+    pub struct BedrockSetupParamsEnvironment {
+        /// `region`.
+        region: String = "region",
+    }
 }
 
-/// Upstream's `BedrockSetupParamsProfile`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BedrockSetupParamsProfile {
-    /// `profile`.
-    pub profile: String,
-    /// `region`.
-    pub region: String,
+record! {
+    /// Upstream's `BedrockSetupParamsProfile`.
+    pub struct BedrockSetupParamsProfile {
+        /// `profile`.
+        profile: String = "profile",
+        /// `region`.
+        region: String = "region",
+    }
 }
 
-/// The answer to `account/bedrock/setup`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct BedrockSetupResponse {}
+record! {
+    /// The answer to `account/bedrock/setup`.
+    #[derive(Default)]
+    pub struct BedrockSetupResponse {
+    }
+}
 
-/// The parameters of `account/chatgptAuthTokens/refresh`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ChatgptAuthTokensRefreshParams {
-    /// `previousAccountId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub previous_account_id: Option<String>,
-    /// `reason`.
-    pub reason: ChatgptAuthTokensRefreshReason,
+record! {
+    /// The parameters of `account/chatgptAuthTokens/refresh`.
+    pub struct ChatgptAuthTokensRefreshParams {
+        /// `previousAccountId`: optional.
+        previous_account_id: Option<String> = "previousAccountId" or none,
+        /// `reason`.
+        reason: ChatgptAuthTokensRefreshReason = "reason",
+    }
 }
 
 words! {
@@ -365,17 +356,16 @@ words! {
     }
 }
 
-/// The answer to `account/chatgptAuthTokens/refresh`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ChatgptAuthTokensRefreshResponse {
-    /// `accessToken`.
-    pub access_token: String,
-    /// `chatgptAccountId`.
-    pub chatgpt_account_id: String,
-    /// `chatgptPlanType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chatgpt_plan_type: Option<String>,
+record! {
+    /// The answer to `account/chatgptAuthTokens/refresh`.
+    pub struct ChatgptAuthTokensRefreshResponse {
+        /// `accessToken`.
+        access_token: String = "accessToken",
+        /// `chatgptAccountId`.
+        chatgpt_account_id: String = "chatgptAccountId",
+        /// `chatgptPlanType`: optional.
+        chatgpt_plan_type: Option<String> = "chatgptPlanType" or none,
+    }
 }
 
 impl ChatgptAuthTokensRefreshResponse {
@@ -399,15 +389,14 @@ words! {
     }
 }
 
-/// The parameters of `account/rateLimitResetCredit/consume`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConsumeAccountRateLimitResetCreditParams {
-    /// `creditId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub credit_id: Option<String>,
-    /// `idempotencyKey`.
-    pub idempotency_key: String,
+record! {
+    /// The parameters of `account/rateLimitResetCredit/consume`.
+    pub struct ConsumeAccountRateLimitResetCreditParams {
+        /// `creditId`: optional.
+        credit_id: Option<String> = "creditId" or none,
+        /// `idempotencyKey`.
+        idempotency_key: String = "idempotencyKey",
+    }
 }
 
 impl ConsumeAccountRateLimitResetCreditParams {
@@ -417,66 +406,68 @@ impl ConsumeAccountRateLimitResetCreditParams {
     }
 }
 
-/// The answer to `account/rateLimitResetCredit/consume`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConsumeAccountRateLimitResetCreditResponse {
-    /// `outcome`.
-    pub outcome: ConsumeAccountRateLimitResetCreditOutcome,
+record! {
+    /// The answer to `account/rateLimitResetCredit/consume`.
+    pub struct ConsumeAccountRateLimitResetCreditResponse {
+        /// `outcome`.
+        outcome: ConsumeAccountRateLimitResetCreditOutcome = "outcome",
+    }
 }
 
-/// Upstream's `CreditsSnapshot`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreditsSnapshot {
-    /// `balance`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub balance: Option<String>,
-    /// `hasCredits`.
-    pub has_credits: bool,
-    /// `unlimited`.
-    pub unlimited: bool,
+record! {
+    /// Upstream's `CreditsSnapshot`.
+    pub struct CreditsSnapshot {
+        /// `balance`: optional.
+        balance: Option<String> = "balance" or none,
+        /// `hasCredits`.
+        has_credits: bool = "hasCredits",
+        /// `unlimited`.
+        unlimited: bool = "unlimited",
+    }
 }
 
-/// The answer to `account/gatewayOAuth/cancel`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct GatewayOAuthCancelResponse {}
-
-/// What `account/gatewayOAuth/changed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GatewayOAuthChangedNotification {
-    /// `authUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auth_url: Option<String>,
-    /// `error`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// `providerId`.
-    pub provider_id: String,
-    /// `status`.
-    pub status: GatewayOAuthStatus,
+record! {
+    /// The answer to `account/gatewayOAuth/cancel`.
+    #[derive(Default)]
+    pub struct GatewayOAuthCancelResponse {
+    }
 }
 
-/// The answer to `account/gatewayOAuth/login`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct GatewayOAuthLoginResponse {}
+record! {
+    /// What `account/gatewayOAuth/changed` tells.
+    pub struct GatewayOAuthChangedNotification {
+        /// `authUrl`: optional.
+        auth_url: Option<String> = "authUrl" or none,
+        /// `error`: optional.
+        error: Option<String> = "error" or none,
+        /// `providerId`.
+        provider_id: String = "providerId",
+        /// `status`.
+        status: GatewayOAuthStatus = "status",
+    }
+}
 
-/// The answer to `account/gatewayOAuth/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GatewayOAuthReadResponse {
-    /// `error`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// `providerId`.
-    pub provider_id: String,
-    /// `providerName`.
-    pub provider_name: String,
-    /// `required`.
-    pub required: bool,
-    /// `status`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<GatewayOAuthStatus>,
+record! {
+    /// The answer to `account/gatewayOAuth/login`.
+    #[derive(Default)]
+    pub struct GatewayOAuthLoginResponse {
+    }
+}
+
+record! {
+    /// The answer to `account/gatewayOAuth/read`.
+    pub struct GatewayOAuthReadResponse {
+        /// `error`: optional.
+        error: Option<String> = "error" or none,
+        /// `providerId`.
+        provider_id: String = "providerId",
+        /// `providerName`.
+        provider_name: String = "providerName",
+        /// `required`.
+        required: bool = "required",
+        /// `status`: optional.
+        status: Option<GatewayOAuthStatus> = "status" or none,
+    }
 }
 
 words! {
@@ -489,95 +480,85 @@ words! {
     }
 }
 
-/// The parameters of `account/read`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GetAccountParams {
-    /// `refreshToken`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub refresh_token: bool,
+record! {
+    /// The parameters of `account/read`.
+    #[derive(Default)]
+    pub struct GetAccountParams {
+        /// `refreshToken`: optional.
+        refresh_token: bool = "refreshToken" or default,
+    }
 }
 
-/// The parameters of `account/rateLimits/read`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GetAccountRateLimitsParams {
-    /// `excludeResetCreditDetails`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub exclude_reset_credit_details: bool,
-    /// `supportsLunaReserve`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub supports_luna_reserve: bool,
+record! {
+    /// The parameters of `account/rateLimits/read`.
+    #[derive(Default)]
+    pub struct GetAccountRateLimitsParams {
+        /// `excludeResetCreditDetails`: optional.
+        exclude_reset_credit_details: bool = "excludeResetCreditDetails" or default,
+        /// `supportsLunaReserve`: optional.
+        supports_luna_reserve: bool = "supportsLunaReserve" or default,
+    }
 }
 
-/// The answer to `account/rateLimits/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GetAccountRateLimitsResponse {
-    /// `accountId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub account_id: Option<String>,
-    /// `ordinaryUsageAllowed`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ordinary_usage_allowed: Option<bool>,
-    /// `rateLimitResetCredits`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_limit_reset_credits: Option<RateLimitResetCreditsSummary>,
-    /// `rateLimitUpsell`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_limit_upsell: Option<Json>,
-    /// `rateLimits`.
-    pub rate_limits: RateLimitSnapshot,
-    /// `rateLimitsByLimitId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_limits_by_limit_id: Option<BTreeMap<String, RateLimitSnapshot>>,
+record! {
+    /// The answer to `account/rateLimits/read`.
+    pub struct GetAccountRateLimitsResponse {
+        /// `accountId`: optional.
+        account_id: Option<String> = "accountId" or none,
+        /// `ordinaryUsageAllowed`: optional.
+        ordinary_usage_allowed: Option<bool> = "ordinaryUsageAllowed" or none,
+        /// `rateLimitResetCredits`: optional.
+        rate_limit_reset_credits: Option<RateLimitResetCreditsSummary> = "rateLimitResetCredits" or none,
+        /// `rateLimitUpsell`: optional.
+        rate_limit_upsell: Option<Json> = "rateLimitUpsell" or none,
+        /// `rateLimits`.
+        rate_limits: RateLimitSnapshot = "rateLimits",
+        /// `rateLimitsByLimitId`: optional.
+        rate_limits_by_limit_id: Option<BTreeMap<String, RateLimitSnapshot>> = "rateLimitsByLimitId" or none,
+    }
 }
 
-/// The answer to `account/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GetAccountResponse {
-    /// `account`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub account: Option<Account>,
-    /// `requiresOpenaiAuth`.
-    pub requires_openai_auth: bool,
-    /// `workspaceRouting`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub workspace_routing: Option<WorkspaceRouting>,
+record! {
+    /// The answer to `account/read`.
+    pub struct GetAccountResponse {
+        /// `account`: optional.
+        account: Option<Account> = "account" or none,
+        /// `requiresOpenaiAuth`.
+        requires_openai_auth: bool = "requiresOpenaiAuth",
+        /// `workspaceRouting`: optional.
+        workspace_routing: Option<WorkspaceRouting> = "workspaceRouting" or none,
+    }
 }
 
-/// The parameters of `account/usage/read`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GetAccountTokenUsageParams {
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// The parameters of `account/usage/read`.
+    #[derive(Default)]
+    pub struct GetAccountTokenUsageParams {
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
-/// The answer to `account/usage/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GetAccountTokenUsageResponse {
-    /// `dailyUsageBuckets`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub daily_usage_buckets: Option<Vec<AccountTokenUsageDailyBucket>>,
-    /// `summary`.
-    pub summary: AccountTokenUsageSummary,
-    /// `threadUsage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_usage: Option<ThreadUsage>,
+record! {
+    /// The answer to `account/usage/read`.
+    pub struct GetAccountTokenUsageResponse {
+        /// `dailyUsageBuckets`: optional.
+        daily_usage_buckets: Option<Vec<AccountTokenUsageDailyBucket>> = "dailyUsageBuckets" or none,
+        /// `summary`.
+        summary: AccountTokenUsageSummary = "summary",
+        /// `threadUsage`: optional.
+        thread_usage: Option<ThreadUsage> = "threadUsage" or none,
+    }
 }
 
-/// The answer to `account/workspaceMessages/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GetWorkspaceMessagesResponse {
-    /// `featureEnabled`.
-    pub feature_enabled: bool,
-    /// `messages`.
-    pub messages: Vec<WorkspaceMessage>,
+record! {
+    /// The answer to `account/workspaceMessages/read`.
+    pub struct GetWorkspaceMessagesResponse {
+        /// `featureEnabled`.
+        feature_enabled: bool = "featureEnabled",
+        /// `messages`.
+        messages: Vec<WorkspaceMessage> = "messages",
+    }
 }
 
 tagged! {
@@ -592,29 +573,28 @@ tagged! {
     }
 }
 
-/// Upstream's `LoginAccountParamsAmazonBedrock`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LoginAccountParamsAmazonBedrock {
-    /// `apiKey`.
-    pub api_key: String,
-    /// `region`.
-    pub region: String,
+record! {
+    /// Upstream's `LoginAccountParamsAmazonBedrock`.
+    pub struct LoginAccountParamsAmazonBedrock {
+        /// `apiKey`.
+        api_key: String = "apiKey",
+        /// `region`.
+        region: String = "region",
+    }
 }
 
-/// Upstream's `LoginAccountParamsAmazonBedrockAccessKeys`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LoginAccountParamsAmazonBedrockAccessKeys {
-    /// `accessKeyId`.
-    pub access_key_id: String,
-    /// `region`.
-    pub region: String,
-    /// `secretAccessKey`.
-    pub secret_access_key: String,
-    /// `sessionToken`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_token: Option<String>,
+record! {
+    /// Upstream's `LoginAccountParamsAmazonBedrockAccessKeys`.
+    pub struct LoginAccountParamsAmazonBedrockAccessKeys {
+        /// `accessKeyId`.
+        access_key_id: String = "accessKeyId",
+        /// `region`.
+        region: String = "region",
+        /// `secretAccessKey`.
+        secret_access_key: String = "secretAccessKey",
+        /// `sessionToken`: optional.
+        session_token: Option<String> = "sessionToken" or none,
+    }
 }
 
 impl LoginAccountParamsAmazonBedrockAccessKeys {
@@ -633,40 +613,37 @@ impl LoginAccountParamsAmazonBedrockAccessKeys {
     }
 }
 
-/// Upstream's `LoginAccountParamsApiKey`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LoginAccountParamsApiKey {
-    /// `apiKey`.
-    pub api_key: String,
+record! {
+    /// Upstream's `LoginAccountParamsApiKey`.
+    pub struct LoginAccountParamsApiKey {
+        /// `apiKey`.
+        api_key: String = "apiKey",
+    }
 }
 
-/// Upstream's `LoginAccountParamsChatgpt`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LoginAccountParamsChatgpt {
-    /// `appBrand`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub app_brand: Option<LoginAppBrand>,
-    /// `codexStreamlinedLogin`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub codex_streamlined_login: bool,
-    /// `useHostedLoginSuccessPage`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub use_hosted_login_success_page: bool,
+record! {
+    /// Upstream's `LoginAccountParamsChatgpt`.
+    #[derive(Default)]
+    pub struct LoginAccountParamsChatgpt {
+        /// `appBrand`: optional.
+        app_brand: Option<LoginAppBrand> = "appBrand" or none,
+        /// `codexStreamlinedLogin`: optional.
+        codex_streamlined_login: bool = "codexStreamlinedLogin" or default,
+        /// `useHostedLoginSuccessPage`: optional.
+        use_hosted_login_success_page: bool = "useHostedLoginSuccessPage" or default,
+    }
 }
 
-/// Upstream's `LoginAccountParamsChatgptAuthTokens`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LoginAccountParamsChatgptAuthTokens {
-    /// `accessToken`.
-    pub access_token: String,
-    /// `chatgptAccountId`.
-    pub chatgpt_account_id: String,
-    /// `chatgptPlanType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chatgpt_plan_type: Option<String>,
+record! {
+    /// Upstream's `LoginAccountParamsChatgptAuthTokens`.
+    pub struct LoginAccountParamsChatgptAuthTokens {
+        /// `accessToken`.
+        access_token: String = "accessToken",
+        /// `chatgptAccountId`.
+        chatgpt_account_id: String = "chatgptAccountId",
+        /// `chatgptPlanType`: optional.
+        chatgpt_plan_type: Option<String> = "chatgptPlanType" or none,
+    }
 }
 
 impl LoginAccountParamsChatgptAuthTokens {
@@ -691,26 +668,26 @@ tagged! {
     }
 }
 
-/// Upstream's `LoginAccountResponseChatgpt`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LoginAccountResponseChatgpt {
-    /// `authUrl`.
-    pub auth_url: String,
-    /// `loginId`.
-    pub login_id: String,
+record! {
+    /// Upstream's `LoginAccountResponseChatgpt`.
+    pub struct LoginAccountResponseChatgpt {
+        /// `authUrl`.
+        auth_url: String = "authUrl",
+        /// `loginId`.
+        login_id: String = "loginId",
+    }
 }
 
-/// Upstream's `LoginAccountResponseChatgptDeviceCode`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LoginAccountResponseChatgptDeviceCode {
-    /// `loginId`.
-    pub login_id: String,
-    /// `userCode`.
-    pub user_code: String,
-    /// `verificationUrl`.
-    pub verification_url: String,
+record! {
+    /// Upstream's `LoginAccountResponseChatgptDeviceCode`.
+    pub struct LoginAccountResponseChatgptDeviceCode {
+        /// `loginId`.
+        login_id: String = "loginId",
+        /// `userCode`.
+        user_code: String = "userCode",
+        /// `verificationUrl`.
+        verification_url: String = "verificationUrl",
+    }
 }
 
 words! {
@@ -721,9 +698,12 @@ words! {
     }
 }
 
-/// The answer to `account/logout`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LogoutAccountResponse {}
+record! {
+    /// The answer to `account/logout`.
+    #[derive(Default)]
+    pub struct LogoutAccountResponse {
+    }
+}
 
 /// Upstream's `NullableGetAccountRateLimitsParams`.
 pub type NullableGetAccountRateLimitsParams = Option<GetAccountRateLimitsParams>;
@@ -774,27 +754,24 @@ words! {
     }
 }
 
-/// Upstream's `RateLimitResetCredit`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RateLimitResetCredit {
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `expiresAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<i64>,
-    /// `grantedAt`.
-    pub granted_at: i64,
-    /// `id`.
-    pub id: String,
-    /// `resetType`.
-    pub reset_type: RateLimitResetType,
-    /// `status`.
-    pub status: RateLimitResetCreditStatus,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+record! {
+    /// Upstream's `RateLimitResetCredit`.
+    pub struct RateLimitResetCredit {
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `expiresAt`: optional.
+        expires_at: Option<i64> = "expiresAt" or none,
+        /// `grantedAt`.
+        granted_at: i64 = "grantedAt",
+        /// `id`.
+        id: String = "id",
+        /// `resetType`.
+        reset_type: RateLimitResetType = "resetType",
+        /// `status`.
+        status: RateLimitResetCreditStatus = "status",
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+    }
 }
 
 words! {
@@ -807,15 +784,14 @@ words! {
     }
 }
 
-/// Upstream's `RateLimitResetCreditsSummary`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RateLimitResetCreditsSummary {
-    /// `availableCount`.
-    pub available_count: i64,
-    /// `credits`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub credits: Option<Vec<RateLimitResetCredit>>,
+record! {
+    /// Upstream's `RateLimitResetCreditsSummary`.
+    pub struct RateLimitResetCreditsSummary {
+        /// `availableCount`.
+        available_count: i64 = "availableCount",
+        /// `credits`: optional.
+        credits: Option<Vec<RateLimitResetCredit>> = "credits" or none,
+    }
 }
 
 words! {
@@ -826,96 +802,89 @@ words! {
     }
 }
 
-/// Upstream's `RateLimitSnapshot`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RateLimitSnapshot {
-    /// `credits`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub credits: Option<CreditsSnapshot>,
-    /// `individualLimit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub individual_limit: Option<SpendControlLimitSnapshot>,
-    /// `limitId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit_id: Option<String>,
-    /// `limitName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit_name: Option<String>,
-    /// `normalModelSlug`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub normal_model_slug: Option<String>,
-    /// `planType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan_type: Option<PlanType>,
-    /// `primary`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub primary: Option<RateLimitWindow>,
-    /// `rateLimitReachedType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate_limit_reached_type: Option<RateLimitReachedType>,
-    /// `secondary`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub secondary: Option<RateLimitWindow>,
-    /// `spendControlReached`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub spend_control_reached: Option<bool>,
+record! {
+    /// Upstream's `RateLimitSnapshot`.
+    #[derive(Default)]
+    pub struct RateLimitSnapshot {
+        /// `credits`: optional.
+        credits: Option<CreditsSnapshot> = "credits" or none,
+        /// `individualLimit`: optional.
+        individual_limit: Option<SpendControlLimitSnapshot> = "individualLimit" or none,
+        /// `limitId`: optional.
+        limit_id: Option<String> = "limitId" or none,
+        /// `limitName`: optional.
+        limit_name: Option<String> = "limitName" or none,
+        /// `normalModelSlug`: optional.
+        normal_model_slug: Option<String> = "normalModelSlug" or none,
+        /// `planType`: optional.
+        plan_type: Option<PlanType> = "planType" or none,
+        /// `primary`: optional.
+        primary: Option<RateLimitWindow> = "primary" or none,
+        /// `rateLimitReachedType`: optional.
+        rate_limit_reached_type: Option<RateLimitReachedType> = "rateLimitReachedType" or none,
+        /// `secondary`: optional.
+        secondary: Option<RateLimitWindow> = "secondary" or none,
+        /// `spendControlReached`: optional.
+        spend_control_reached: Option<bool> = "spendControlReached" or none,
+    }
 }
 
-/// Upstream's `RateLimitWindow`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RateLimitWindow {
-    /// `resetsAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resets_at: Option<i64>,
-    /// `usedPercent`.
-    pub used_percent: i32,
-    /// `windowDurationMins`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub window_duration_mins: Option<i64>,
+record! {
+    /// Upstream's `RateLimitWindow`.
+    pub struct RateLimitWindow {
+        /// `resetsAt`: optional.
+        resets_at: Option<i64> = "resetsAt" or none,
+        /// `usedPercent`.
+        used_percent: i32 = "usedPercent",
+        /// `windowDurationMins`: optional.
+        window_duration_mins: Option<i64> = "windowDurationMins" or none,
+    }
 }
 
-/// The parameters of `account/sendAddCreditsNudgeEmail`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SendAddCreditsNudgeEmailParams {
-    /// `creditType`.
-    pub credit_type: AddCreditsNudgeCreditType,
+record! {
+    /// The parameters of `account/sendAddCreditsNudgeEmail`.
+    pub struct SendAddCreditsNudgeEmailParams {
+        /// `creditType`.
+        credit_type: AddCreditsNudgeCreditType = "creditType",
+    }
 }
 
-/// The answer to `account/sendAddCreditsNudgeEmail`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SendAddCreditsNudgeEmailResponse {
-    /// `status`.
-    pub status: AddCreditsNudgeEmailStatus,
+record! {
+    /// The answer to `account/sendAddCreditsNudgeEmail`.
+    pub struct SendAddCreditsNudgeEmailResponse {
+        /// `status`.
+        status: AddCreditsNudgeEmailStatus = "status",
+    }
 }
 
-/// Upstream's `SpendControlLimitSnapshot`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SpendControlLimitSnapshot {
-    /// `limit`.
-    pub limit: String,
-    /// `remainingPercent`.
-    pub remaining_percent: i32,
-    /// `resetsAt`.
-    pub resets_at: i64,
-    /// `used`.
-    pub used: String,
+record! {
+    /// Upstream's `SpendControlLimitSnapshot`.
+    pub struct SpendControlLimitSnapshot {
+        /// `limit`.
+        limit: String = "limit",
+        /// `remainingPercent`.
+        remaining_percent: i32 = "remainingPercent",
+        /// `resetsAt`.
+        resets_at: i64 = "resetsAt",
+        /// `used`.
+        used: String = "used",
+    }
 }
 
-/// The parameters of `userVerification/cancel`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UserVerificationCancelParams {
-    /// `requestId`.
-    pub request_id: RequestId,
+record! {
+    /// The parameters of `userVerification/cancel`.
+    pub struct UserVerificationCancelParams {
+        /// `requestId`.
+        request_id: RequestId = "requestId",
+    }
 }
 
-/// The answer to `userVerification/cancel`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationCancelResponse {}
+record! {
+    /// The answer to `userVerification/cancel`.
+    #[derive(Default)]
+    pub struct UserVerificationCancelResponse {
+    }
+}
 
 words! {
     /// Upstream's `UserVerificationCancellationReason`.
@@ -925,30 +894,37 @@ words! {
     }
 }
 
-/// The parameters of `userVerification/delete`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationDeleteParams {}
+record! {
+    /// The parameters of `userVerification/delete`.
+    #[derive(Default)]
+    pub struct UserVerificationDeleteParams {
+    }
+}
 
-/// The answer to `userVerification/delete`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationDeleteResponse {}
+record! {
+    /// The answer to `userVerification/delete`.
+    #[derive(Default)]
+    pub struct UserVerificationDeleteResponse {
+    }
+}
 
-/// The parameters of `userVerification/enroll`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationEnrollParams {}
+record! {
+    /// The parameters of `userVerification/enroll`.
+    #[derive(Default)]
+    pub struct UserVerificationEnrollParams {
+    }
+}
 
-/// The answer to `userVerification/enroll`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UserVerificationEnrollResponse {
-    /// `algorithm`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<String>,
-    /// `credentialId`.
-    pub credential_id: String,
-    /// `publicKey`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub public_key: Option<String>,
+record! {
+    /// The answer to `userVerification/enroll`.
+    pub struct UserVerificationEnrollResponse {
+        /// `algorithm`: optional.
+        algorithm: Option<String> = "algorithm" or none,
+        /// `credentialId`.
+        credential_id: String = "credentialId",
+        /// `publicKey`: optional.
+        public_key: Option<String> = "publicKey" or none,
+    }
 }
 
 tagged! {
@@ -961,32 +937,36 @@ tagged! {
     }
 }
 
-/// Upstream's `UserVerificationErrorDetailsCancelled`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationErrorDetailsCancelled {
-    /// `reason`.
-    pub reason: UserVerificationCancellationReason,
+record! {
+    /// Upstream's `UserVerificationErrorDetailsCancelled`.
+    pub struct UserVerificationErrorDetailsCancelled {
+        /// `reason`.
+        reason: UserVerificationCancellationReason = "reason",
+    }
 }
 
-/// Upstream's `UserVerificationErrorDetailsFailed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationErrorDetailsFailed {
-    /// `reason`.
-    pub reason: UserVerificationFailureReason,
+record! {
+    /// Upstream's `UserVerificationErrorDetailsFailed`.
+    pub struct UserVerificationErrorDetailsFailed {
+        /// `reason`.
+        reason: UserVerificationFailureReason = "reason",
+    }
 }
 
-/// Upstream's `UserVerificationErrorDetailsInvalidRequest`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationErrorDetailsInvalidRequest {
-    /// `reason`.
-    pub reason: UserVerificationInvalidRequestReason,
+record! {
+    /// Upstream's `UserVerificationErrorDetailsInvalidRequest`.
+    pub struct UserVerificationErrorDetailsInvalidRequest {
+        /// `reason`.
+        reason: UserVerificationInvalidRequestReason = "reason",
+    }
 }
 
-/// Upstream's `UserVerificationErrorDetailsUnavailable`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationErrorDetailsUnavailable {
-    /// `reason`.
-    pub reason: UserVerificationUnavailableReason,
+record! {
+    /// Upstream's `UserVerificationErrorDetailsUnavailable`.
+    pub struct UserVerificationErrorDetailsUnavailable {
+        /// `reason`.
+        reason: UserVerificationUnavailableReason = "reason",
+    }
 }
 
 words! {
@@ -1006,44 +986,46 @@ words! {
     }
 }
 
-/// Upstream's `UserVerificationProof`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UserVerificationProof {
-    /// `credentialId`.
-    pub credential_id: String,
-    /// `signature`.
-    pub signature: String,
+record! {
+    /// Upstream's `UserVerificationProof`.
+    pub struct UserVerificationProof {
+        /// `credentialId`.
+        credential_id: String = "credentialId",
+        /// `signature`.
+        signature: String = "signature",
+    }
 }
 
-/// Upstream's `UserVerificationRpcError`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationRpcError {
-    /// `code`.
-    pub code: i64,
-    /// `data`.
-    pub data: UserVerificationErrorDetails,
-    /// `message`.
-    pub message: String,
+record! {
+    /// Upstream's `UserVerificationRpcError`.
+    pub struct UserVerificationRpcError {
+        /// `code`.
+        code: i64 = "code",
+        /// `data`.
+        data: UserVerificationErrorDetails = "data",
+        /// `message`.
+        message: String = "message",
+    }
 }
 
-/// The parameters of `userVerification/status`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationStatusParams {}
+record! {
+    /// The parameters of `userVerification/status`.
+    #[derive(Default)]
+    pub struct UserVerificationStatusParams {
+    }
+}
 
-/// The answer to `userVerification/status`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UserVerificationStatusResponse {
-    /// `credentialId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub credential_id: Option<String>,
-    /// `unavailableMessage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unavailable_message: Option<String>,
-    /// `unavailableReason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unavailable_reason: Option<UserVerificationUnavailableReason>,
+record! {
+    /// The answer to `userVerification/status`.
+    #[derive(Default)]
+    pub struct UserVerificationStatusResponse {
+        /// `credentialId`: optional.
+        credential_id: Option<String> = "credentialId" or none,
+        /// `unavailableMessage`: optional.
+        unavailable_message: Option<String> = "unavailableMessage" or none,
+        /// `unavailableReason`: optional.
+        unavailable_reason: Option<UserVerificationUnavailableReason> = "unavailableReason" or none,
+    }
 }
 
 words! {
@@ -1055,40 +1037,40 @@ words! {
     }
 }
 
-/// The parameters of `userVerification/verify`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationVerifyParams {
-    /// `challenge`.
-    pub challenge: String,
-    /// `description`.
-    pub description: String,
-    /// `title`.
-    pub title: String,
+record! {
+    /// The parameters of `userVerification/verify`.
+    pub struct UserVerificationVerifyParams {
+        /// `challenge`.
+        challenge: String = "challenge",
+        /// `description`.
+        description: String = "description",
+        /// `title`.
+        title: String = "title",
+    }
 }
 
-/// The answer to `userVerification/verify`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserVerificationVerifyResponse {
-    /// `proof`.
-    pub proof: UserVerificationProof,
+record! {
+    /// The answer to `userVerification/verify`.
+    pub struct UserVerificationVerifyResponse {
+        /// `proof`.
+        proof: UserVerificationProof = "proof",
+    }
 }
 
-/// Upstream's `WorkspaceMessage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkspaceMessage {
-    /// `archivedAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub archived_at: Option<i64>,
-    /// `createdAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<i64>,
-    /// `messageBody`.
-    pub message_body: String,
-    /// `messageId`.
-    pub message_id: String,
-    /// `messageType`.
-    pub message_type: WorkspaceMessageType,
+record! {
+    /// Upstream's `WorkspaceMessage`.
+    pub struct WorkspaceMessage {
+        /// `archivedAt`: optional.
+        archived_at: Option<i64> = "archivedAt" or none,
+        /// `createdAt`: optional.
+        created_at: Option<i64> = "createdAt" or none,
+        /// `messageBody`.
+        message_body: String = "messageBody",
+        /// `messageId`.
+        message_id: String = "messageId",
+        /// `messageType`.
+        message_type: WorkspaceMessageType = "messageType",
+    }
 }
 
 words! {
@@ -1100,14 +1082,14 @@ words! {
     }
 }
 
-/// Upstream's `WorkspaceRouting`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkspaceRouting {
-    /// `accountRoutingOverride`.
-    pub account_routing_override: AccountRoutingOverride,
-    /// `backendOrigin`.
-    pub backend_origin: String,
-    /// `chatgptAccountId`.
-    pub chatgpt_account_id: String,
+record! {
+    /// Upstream's `WorkspaceRouting`.
+    pub struct WorkspaceRouting {
+        /// `accountRoutingOverride`.
+        account_routing_override: AccountRoutingOverride = "accountRoutingOverride",
+        /// `backendOrigin`.
+        backend_origin: String = "backendOrigin",
+        /// `chatgptAccountId`.
+        chatgpt_account_id: String = "chatgptAccountId",
+    }
 }

@@ -3,239 +3,198 @@
 
 use super::*;
 
-/// Upstream's `AppBranding`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppBranding {
-    /// `category`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub category: Option<String>,
-    /// `developer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub developer: Option<String>,
-    /// `isDiscoverableApp`.
-    pub is_discoverable_app: bool,
-    /// `privacyPolicy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub privacy_policy: Option<String>,
-    /// `termsOfService`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub terms_of_service: Option<String>,
-    /// `website`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub website: Option<String>,
+record! {
+    /// Upstream's `AppBranding`.
+    pub struct AppBranding {
+        /// `category`: optional.
+        category: Option<String> = "category" or none,
+        /// `developer`: optional.
+        developer: Option<String> = "developer" or none,
+        /// `isDiscoverableApp`.
+        is_discoverable_app: bool = "isDiscoverableApp",
+        /// `privacyPolicy`: optional.
+        privacy_policy: Option<String> = "privacyPolicy" or none,
+        /// `termsOfService`: optional.
+        terms_of_service: Option<String> = "termsOfService" or none,
+        /// `website`: optional.
+        website: Option<String> = "website" or none,
+    }
 }
 
-/// Upstream's `AppConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AppConfig {
-    /// `approvals_reviewer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    /// `default_tools_approval_mode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_tools_approval_mode: Option<AppToolApproval>,
-    /// `default_tools_enabled`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_tools_enabled: Option<bool>,
-    /// `destructive_enabled`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub destructive_enabled: Option<bool>,
-    /// `enabled`: optional, `true` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-    /// `links`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub links: Option<AppLinksConfig>,
-    /// `omit_tools_from`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub omit_tools_from: Option<Vec<ToolExposureSurface>>,
-    /// `open_world_enabled`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub open_world_enabled: Option<bool>,
-    /// `tools`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tools: Option<AppToolsConfig>,
+record! {
+    /// Upstream's `AppConfig`.
+    #[derive(Default)]
+    pub struct AppConfig {
+        /// `approvals_reviewer`: optional.
+        approvals_reviewer: Option<ApprovalsReviewer> = "approvals_reviewer" or none,
+        /// `default_tools_approval_mode`: optional.
+        default_tools_approval_mode: Option<AppToolApproval> = "default_tools_approval_mode" or none,
+        /// `default_tools_enabled`: optional.
+        default_tools_enabled: Option<bool> = "default_tools_enabled" or none,
+        /// `destructive_enabled`: optional.
+        destructive_enabled: Option<bool> = "destructive_enabled" or none,
+        /// `enabled`: optional, `true` if missing.
+        enabled: Option<bool> = "enabled" or none,
+        /// `links`: optional.
+        links: Option<AppLinksConfig> = "links" or none,
+        /// `omit_tools_from`: optional.
+        omit_tools_from: Option<Vec<ToolExposureSurface>> = "omit_tools_from" or none,
+        /// `open_world_enabled`: optional.
+        open_world_enabled: Option<bool> = "open_world_enabled" or none,
+        /// `tools`: optional.
+        tools: Option<AppToolsConfig> = "tools" or none,
+    }
 }
 
-/// Upstream's `AppInfo`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppInfo {
-    /// `appMetadata`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub app_metadata: Option<AppMetadata>,
-    /// `branding`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub branding: Option<AppBranding>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `distributionChannel`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub distribution_channel: Option<String>,
-    /// `iconAssets`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon_assets: Option<BTreeMap<String, String>>,
-    /// `iconDarkAssets`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon_dark_assets: Option<BTreeMap<String, String>>,
-    /// `id`.
-    pub id: String,
-    /// `installUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install_url: Option<String>,
-    /// `isAccessible`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub is_accessible: bool,
-    /// `isEnabled`: optional, `true` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub is_enabled: Option<bool>,
-    /// `labels`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub labels: Option<BTreeMap<String, String>>,
-    /// `logoUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logo_url: Option<String>,
-    /// `logoUrlDark`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logo_url_dark: Option<String>,
-    /// `name`.
-    pub name: String,
-    /// `pluginDisplayNames`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub plugin_display_names: Vec<String>,
+record! {
+    /// Upstream's `AppInfo`.
+    pub struct AppInfo {
+        /// `appMetadata`: optional.
+        app_metadata: Option<AppMetadata> = "appMetadata" or none,
+        /// `branding`: optional.
+        branding: Option<AppBranding> = "branding" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `distributionChannel`: optional.
+        distribution_channel: Option<String> = "distributionChannel" or none,
+        /// `iconAssets`: optional.
+        icon_assets: Option<BTreeMap<String, String>> = "iconAssets" or none,
+        /// `iconDarkAssets`: optional.
+        icon_dark_assets: Option<BTreeMap<String, String>> = "iconDarkAssets" or none,
+        /// `id`.
+        id: String = "id",
+        /// `installUrl`: optional.
+        install_url: Option<String> = "installUrl" or none,
+        /// `isAccessible`: optional.
+        is_accessible: bool = "isAccessible" or default,
+        /// `isEnabled`: optional, `true` if missing.
+        is_enabled: Option<bool> = "isEnabled" or none,
+        /// `labels`: optional.
+        labels: Option<BTreeMap<String, String>> = "labels" or none,
+        /// `logoUrl`: optional.
+        logo_url: Option<String> = "logoUrl" or none,
+        /// `logoUrlDark`: optional.
+        logo_url_dark: Option<String> = "logoUrlDark" or none,
+        /// `name`.
+        name: String = "name",
+        /// `pluginDisplayNames`: optional.
+        plugin_display_names: Vec<String> = "pluginDisplayNames" or default,
+    }
 }
 
-/// Upstream's `AppLinkConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AppLinkConfig {
-    /// `approvals_reviewer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    /// `default_tools_approval_mode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_tools_approval_mode: Option<AppToolApproval>,
+record! {
+    /// Upstream's `AppLinkConfig`.
+    #[derive(Default)]
+    pub struct AppLinkConfig {
+        /// `approvals_reviewer`: optional.
+        approvals_reviewer: Option<ApprovalsReviewer> = "approvals_reviewer" or none,
+        /// `default_tools_approval_mode`: optional.
+        default_tools_approval_mode: Option<AppToolApproval> = "default_tools_approval_mode" or none,
+    }
 }
 
-/// Upstream's `AppLinksConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AppLinksConfig {}
-
-/// What `app/list/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AppListUpdatedNotification {
-    /// `data`.
-    pub data: Vec<AppInfo>,
+record! {
+    /// Upstream's `AppLinksConfig`.
+    #[derive(Default)]
+    pub struct AppLinksConfig {
+    }
 }
 
-/// Upstream's `AppMetadata`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppMetadata {
-    /// `categories`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub categories: Option<Vec<String>>,
-    /// `developer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub developer: Option<String>,
-    /// `firstPartyRequiresInstall`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_party_requires_install: Option<bool>,
-    /// `review`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub review: Option<AppReview>,
-    /// `screenshots`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub screenshots: Option<Vec<AppScreenshot>>,
-    /// `seoDescription`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seo_description: Option<String>,
-    /// `showInComposerWhenUnlinked`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub show_in_composer_when_unlinked: Option<bool>,
-    /// `subCategories`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sub_categories: Option<Vec<String>>,
-    /// `version`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// `versionId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version_id: Option<String>,
-    /// `versionNotes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version_notes: Option<String>,
+record! {
+    /// What `app/list/updated` tells.
+    pub struct AppListUpdatedNotification {
+        /// `data`.
+        data: Vec<AppInfo> = "data",
+    }
 }
 
-/// Upstream's `AppReview`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AppReview {
-    /// `status`.
-    pub status: String,
+record! {
+    /// Upstream's `AppMetadata`.
+    #[derive(Default)]
+    pub struct AppMetadata {
+        /// `categories`: optional.
+        categories: Option<Vec<String>> = "categories" or none,
+        /// `developer`: optional.
+        developer: Option<String> = "developer" or none,
+        /// `firstPartyRequiresInstall`: optional.
+        first_party_requires_install: Option<bool> = "firstPartyRequiresInstall" or none,
+        /// `review`: optional.
+        review: Option<AppReview> = "review" or none,
+        /// `screenshots`: optional.
+        screenshots: Option<Vec<AppScreenshot>> = "screenshots" or none,
+        /// `seoDescription`: optional.
+        seo_description: Option<String> = "seoDescription" or none,
+        /// `showInComposerWhenUnlinked`: optional.
+        show_in_composer_when_unlinked: Option<bool> = "showInComposerWhenUnlinked" or none,
+        /// `subCategories`: optional.
+        sub_categories: Option<Vec<String>> = "subCategories" or none,
+        /// `version`: optional.
+        version: Option<String> = "version" or none,
+        /// `versionId`: optional.
+        version_id: Option<String> = "versionId" or none,
+        /// `versionNotes`: optional.
+        version_notes: Option<String> = "versionNotes" or none,
+    }
 }
 
-/// Upstream's `AppScreenshot`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppScreenshot {
-    /// `fileId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_id: Option<String>,
-    /// `url`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// `userPrompt`.
-    pub user_prompt: String,
+record! {
+    /// Upstream's `AppReview`.
+    pub struct AppReview {
+        /// `status`.
+        status: String = "status",
+    }
 }
 
-/// Upstream's `AppSummary`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppSummary {
-    /// `category`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub category: Option<String>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `id`.
-    pub id: String,
-    /// `installUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install_url: Option<String>,
-    /// `name`.
-    pub name: String,
+record! {
+    /// Upstream's `AppScreenshot`.
+    pub struct AppScreenshot {
+        /// `fileId`: optional.
+        file_id: Option<String> = "fileId" or none,
+        /// `url`: optional.
+        url: Option<String> = "url" or none,
+        /// `userPrompt`.
+        user_prompt: String = "userPrompt",
+    }
 }
 
-/// Upstream's `AppTemplateSummary`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppTemplateSummary {
-    /// `canonicalConnectorId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub canonical_connector_id: Option<String>,
-    /// `category`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub category: Option<String>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `logoUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logo_url: Option<String>,
-    /// `logoUrlDark`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logo_url_dark: Option<String>,
-    /// `materializedAppIds`.
-    pub materialized_app_ids: Vec<String>,
-    /// `name`.
-    pub name: String,
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<AppTemplateUnavailableReason>,
-    /// `templateId`.
-    pub template_id: String,
+record! {
+    /// Upstream's `AppSummary`.
+    pub struct AppSummary {
+        /// `category`: optional.
+        category: Option<String> = "category" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `id`.
+        id: String = "id",
+        /// `installUrl`: optional.
+        install_url: Option<String> = "installUrl" or none,
+        /// `name`.
+        name: String = "name",
+    }
+}
+
+record! {
+    /// Upstream's `AppTemplateSummary`.
+    pub struct AppTemplateSummary {
+        /// `canonicalConnectorId`: optional.
+        canonical_connector_id: Option<String> = "canonicalConnectorId" or none,
+        /// `category`: optional.
+        category: Option<String> = "category" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `logoUrl`: optional.
+        logo_url: Option<String> = "logoUrl" or none,
+        /// `logoUrlDark`: optional.
+        logo_url_dark: Option<String> = "logoUrlDark" or none,
+        /// `materializedAppIds`.
+        materialized_app_ids: Vec<String> = "materializedAppIds",
+        /// `name`.
+        name: String = "name",
+        /// `reason`: optional.
+        reason: Option<AppTemplateUnavailableReason> = "reason" or none,
+        /// `templateId`.
+        template_id: String = "templateId",
+    }
 }
 
 words! {
@@ -256,163 +215,154 @@ words! {
     }
 }
 
-/// Upstream's `AppToolConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AppToolConfig {
-    /// `approval_mode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_mode: Option<AppToolApproval>,
-    /// `enabled`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
+record! {
+    /// Upstream's `AppToolConfig`.
+    #[derive(Default)]
+    pub struct AppToolConfig {
+        /// `approval_mode`: optional.
+        approval_mode: Option<AppToolApproval> = "approval_mode" or none,
+        /// `enabled`: optional.
+        enabled: Option<bool> = "enabled" or none,
+    }
 }
 
-/// Upstream's `AppToolSummary`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppToolSummary {
-    /// `description`.
-    pub description: String,
-    /// `disabledReason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disabled_reason: Option<String>,
-    /// `isEnabled`: optional, `true` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub is_enabled: Option<bool>,
-    /// `isReadOnly`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub is_read_only: bool,
-    /// `name`.
-    pub name: String,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+record! {
+    /// Upstream's `AppToolSummary`.
+    pub struct AppToolSummary {
+        /// `description`.
+        description: String = "description",
+        /// `disabledReason`: optional.
+        disabled_reason: Option<String> = "disabledReason" or none,
+        /// `isEnabled`: optional, `true` if missing.
+        is_enabled: Option<bool> = "isEnabled" or none,
+        /// `isReadOnly`: optional.
+        is_read_only: bool = "isReadOnly" or default,
+        /// `name`.
+        name: String = "name",
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+    }
 }
 
-/// Upstream's `AppToolsConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AppToolsConfig {}
-
-/// Upstream's `ApplicationNetworkRequirements`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ApplicationNetworkRequirements {
-    /// `domains`.
-    pub domains: BTreeMap<String, NetworkDomainPermission>,
-    /// `enabled`.
-    pub enabled: bool,
+record! {
+    /// Upstream's `AppToolsConfig`.
+    #[derive(Default)]
+    pub struct AppToolsConfig {
+    }
 }
 
-/// Upstream's `ApplicationRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ApplicationRequirements {
-    /// `network`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub network: Option<ApplicationNetworkRequirements>,
-    /// `storage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub storage: Option<ApplicationStorageRequirements>,
+record! {
+    /// Upstream's `ApplicationNetworkRequirements`.
+    pub struct ApplicationNetworkRequirements {
+        /// `domains`.
+        domains: BTreeMap<String, NetworkDomainPermission> = "domains",
+        /// `enabled`.
+        enabled: bool = "enabled",
+    }
 }
 
-/// Upstream's `ApplicationStorageRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ApplicationStorageRequirements {
-    /// `defaultProjectParent`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_project_parent: Option<LegacyAppPathString>,
-    /// `projectlessWorkspaceRoot`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub projectless_workspace_root: Option<LegacyAppPathString>,
+record! {
+    /// Upstream's `ApplicationRequirements`.
+    #[derive(Default)]
+    pub struct ApplicationRequirements {
+        /// `network`: optional.
+        network: Option<ApplicationNetworkRequirements> = "network" or none,
+        /// `storage`: optional.
+        storage: Option<ApplicationStorageRequirements> = "storage" or none,
+    }
 }
 
-/// Upstream's `AppsConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AppsConfig {
-    /// `_default`: optional.
-    #[serde(rename = "_default", skip_serializing_if = "Option::is_none")]
-    pub default: Option<AppsDefaultConfig>,
+record! {
+    /// Upstream's `ApplicationStorageRequirements`.
+    #[derive(Default)]
+    pub struct ApplicationStorageRequirements {
+        /// `defaultProjectParent`: optional.
+        default_project_parent: Option<LegacyAppPathString> = "defaultProjectParent" or none,
+        /// `projectlessWorkspaceRoot`: optional.
+        projectless_workspace_root: Option<LegacyAppPathString> = "projectlessWorkspaceRoot" or none,
+    }
 }
 
-/// Upstream's `AppsDefaultConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AppsDefaultConfig {
-    /// `approvals_reviewer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    /// `default_tools_approval_mode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_tools_approval_mode: Option<AppToolApproval>,
-    /// `destructive_enabled`: optional, `true` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub destructive_enabled: Option<bool>,
-    /// `enabled`: optional, `true` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-    /// `open_world_enabled`: optional, `true` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub open_world_enabled: Option<bool>,
+record! {
+    /// Upstream's `AppsConfig`.
+    #[derive(Default)]
+    pub struct AppsConfig {
+        /// `_default`: optional.
+        default: Option<AppsDefaultConfig> = "_default" or none,
+    }
 }
 
-/// The parameters of `app/installed`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppsInstalledParams {
-    /// `forceRefresh`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub force_refresh: bool,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// Upstream's `AppsDefaultConfig`.
+    #[derive(Default)]
+    pub struct AppsDefaultConfig {
+        /// `approvals_reviewer`: optional.
+        approvals_reviewer: Option<ApprovalsReviewer> = "approvals_reviewer" or none,
+        /// `default_tools_approval_mode`: optional.
+        default_tools_approval_mode: Option<AppToolApproval> = "default_tools_approval_mode" or none,
+        /// `destructive_enabled`: optional, `true` if missing.
+        destructive_enabled: Option<bool> = "destructive_enabled" or none,
+        /// `enabled`: optional, `true` if missing.
+        enabled: Option<bool> = "enabled" or none,
+        /// `open_world_enabled`: optional, `true` if missing.
+        open_world_enabled: Option<bool> = "open_world_enabled" or none,
+    }
 }
 
-/// The answer to `app/installed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AppsInstalledResponse {
-    /// `apps`.
-    pub apps: Vec<InstalledApp>,
+record! {
+    /// The parameters of `app/installed`.
+    #[derive(Default)]
+    pub struct AppsInstalledParams {
+        /// `forceRefresh`: optional.
+        force_refresh: bool = "forceRefresh" or default,
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
-/// The parameters of `app/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppsListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `forceRefetch`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub force_refetch: bool,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// The answer to `app/installed`.
+    pub struct AppsInstalledResponse {
+        /// `apps`.
+        apps: Vec<InstalledApp> = "apps",
+    }
 }
 
-/// The answer to `app/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppsListResponse {
-    /// `data`.
-    pub data: Vec<AppInfo>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The parameters of `app/list`.
+    #[derive(Default)]
+    pub struct AppsListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `forceRefetch`: optional.
+        force_refetch: bool = "forceRefetch" or default,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
-/// The parameters of `app/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppsReadParams {
-    /// `appIds`.
-    pub app_ids: Vec<String>,
-    /// `includeTools`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub include_tools: bool,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// The answer to `app/list`.
+    pub struct AppsListResponse {
+        /// `data`.
+        data: Vec<AppInfo> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
+}
+
+record! {
+    /// The parameters of `app/read`.
+    pub struct AppsReadParams {
+        /// `appIds`.
+        app_ids: Vec<String> = "appIds",
+        /// `includeTools`: optional.
+        include_tools: bool = "includeTools" or default,
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
 impl AppsReadParams {
@@ -422,14 +372,14 @@ impl AppsReadParams {
     }
 }
 
-/// The answer to `app/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AppsReadResponse {
-    /// `apps`.
-    pub apps: Vec<ConnectorMetadata>,
-    /// `missingAppIds`.
-    pub missing_app_ids: Vec<String>,
+record! {
+    /// The answer to `app/read`.
+    pub struct AppsReadResponse {
+        /// `apps`.
+        apps: Vec<ConnectorMetadata> = "apps",
+        /// `missingAppIds`.
+        missing_app_ids: Vec<String> = "missingAppIds",
+    }
 }
 
 words! {
@@ -440,313 +390,278 @@ words! {
     }
 }
 
-/// Upstream's `BrowserUseConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct BrowserUseConfig {
-    /// `allow_history_access`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_history_access: Option<bool>,
-    /// `default_origin_policy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_origin_policy: Option<BrowserUseOriginPolicyConfig>,
-    /// `origins`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origins: Option<BTreeMap<String, BrowserUseOriginPolicyConfig>>,
+record! {
+    /// Upstream's `BrowserUseConfig`.
+    #[derive(Default)]
+    pub struct BrowserUseConfig {
+        /// `allow_history_access`: optional.
+        allow_history_access: Option<bool> = "allow_history_access" or none,
+        /// `default_origin_policy`: optional.
+        default_origin_policy: Option<BrowserUseOriginPolicyConfig> = "default_origin_policy" or none,
+        /// `origins`: optional.
+        origins: Option<BTreeMap<String, BrowserUseOriginPolicyConfig>> = "origins" or none,
+    }
 }
 
-/// Upstream's `BrowserUseExtensionRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BrowserUseExtensionRequirements {
-    /// `requestHeaders`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_headers: Option<Vec<RequestHeader>>,
+record! {
+    /// Upstream's `BrowserUseExtensionRequirements`.
+    #[derive(Default)]
+    pub struct BrowserUseExtensionRequirements {
+        /// `requestHeaders`: optional.
+        request_headers: Option<Vec<RequestHeader>> = "requestHeaders" or none,
+    }
 }
 
-/// Upstream's `BrowserUseOriginPolicy`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BrowserUseOriginPolicy {
-    /// `access`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub access: Option<AllowDenyRequirement>,
-    /// `accessApprovalLifetime`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub access_approval_lifetime: Option<BrowserUseAccessApprovalLifetime>,
-    /// `autoReview`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auto_review: Option<AllowDenyRequirement>,
-    /// `downloads`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub downloads: Option<AllowDenyRequirement>,
-    /// `fullCdpAccess`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub full_cdp_access: Option<AllowDenyRequirement>,
-    /// `persistentApproval`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub persistent_approval: Option<bool>,
-    /// `uploads`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uploads: Option<AllowDenyRequirement>,
+record! {
+    /// Upstream's `BrowserUseOriginPolicy`.
+    #[derive(Default)]
+    pub struct BrowserUseOriginPolicy {
+        /// `access`: optional.
+        access: Option<AllowDenyRequirement> = "access" or none,
+        /// `accessApprovalLifetime`: optional.
+        access_approval_lifetime: Option<BrowserUseAccessApprovalLifetime> = "accessApprovalLifetime" or none,
+        /// `autoReview`: optional.
+        auto_review: Option<AllowDenyRequirement> = "autoReview" or none,
+        /// `downloads`: optional.
+        downloads: Option<AllowDenyRequirement> = "downloads" or none,
+        /// `fullCdpAccess`: optional.
+        full_cdp_access: Option<AllowDenyRequirement> = "fullCdpAccess" or none,
+        /// `persistentApproval`: optional.
+        persistent_approval: Option<bool> = "persistentApproval" or none,
+        /// `uploads`: optional.
+        uploads: Option<AllowDenyRequirement> = "uploads" or none,
+    }
 }
 
-/// Upstream's `BrowserUseOriginPolicyConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct BrowserUseOriginPolicyConfig {
-    /// `access`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub access: Option<AllowDenyRequirement>,
-    /// `downloads`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub downloads: Option<AllowDenyRequirement>,
-    /// `full_cdp_access`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub full_cdp_access: Option<AllowDenyRequirement>,
-    /// `uploads`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uploads: Option<AllowDenyRequirement>,
+record! {
+    /// Upstream's `BrowserUseOriginPolicyConfig`.
+    #[derive(Default)]
+    pub struct BrowserUseOriginPolicyConfig {
+        /// `access`: optional.
+        access: Option<AllowDenyRequirement> = "access" or none,
+        /// `downloads`: optional.
+        downloads: Option<AllowDenyRequirement> = "downloads" or none,
+        /// `full_cdp_access`: optional.
+        full_cdp_access: Option<AllowDenyRequirement> = "full_cdp_access" or none,
+        /// `uploads`: optional.
+        uploads: Option<AllowDenyRequirement> = "uploads" or none,
+    }
 }
 
-/// Upstream's `BrowserUseRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BrowserUseRequirements {
-    /// `allowGlobalPersistentApproval`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_global_persistent_approval: Option<bool>,
-    /// `allowHistoryAccess`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_history_access: Option<bool>,
-    /// `allowWebmcp`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_webmcp: Option<bool>,
-    /// `defaultOriginPolicy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_origin_policy: Option<BrowserUseOriginPolicy>,
-    /// `disableAutoReview`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disable_auto_review: Option<bool>,
-    /// `extension`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extension: Option<BrowserUseExtensionRequirements>,
-    /// `origins`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origins: Option<BTreeMap<String, BrowserUseOriginPolicy>>,
+record! {
+    /// Upstream's `BrowserUseRequirements`.
+    #[derive(Default)]
+    pub struct BrowserUseRequirements {
+        /// `allowGlobalPersistentApproval`: optional.
+        allow_global_persistent_approval: Option<bool> = "allowGlobalPersistentApproval" or none,
+        /// `allowHistoryAccess`: optional.
+        allow_history_access: Option<bool> = "allowHistoryAccess" or none,
+        /// `allowWebmcp`: optional.
+        allow_webmcp: Option<bool> = "allowWebmcp" or none,
+        /// `defaultOriginPolicy`: optional.
+        default_origin_policy: Option<BrowserUseOriginPolicy> = "defaultOriginPolicy" or none,
+        /// `disableAutoReview`: optional.
+        disable_auto_review: Option<bool> = "disableAutoReview" or none,
+        /// `extension`: optional.
+        extension: Option<BrowserUseExtensionRequirements> = "extension" or none,
+        /// `origins`: optional.
+        origins: Option<BTreeMap<String, BrowserUseOriginPolicy>> = "origins" or none,
+    }
 }
 
-/// Upstream's `ComputerUseConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ComputerUseConfig {
-    /// `default_app_access`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_app_access: Option<AllowDenyRequirement>,
-    /// `macos`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub macos: Option<ComputerUseMacosConfig>,
-    /// `windows`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub windows: Option<ComputerUseWindowsConfig>,
+record! {
+    /// Upstream's `ComputerUseConfig`.
+    #[derive(Default)]
+    pub struct ComputerUseConfig {
+        /// `default_app_access`: optional.
+        default_app_access: Option<AllowDenyRequirement> = "default_app_access" or none,
+        /// `macos`: optional.
+        macos: Option<ComputerUseMacosConfig> = "macos" or none,
+        /// `windows`: optional.
+        windows: Option<ComputerUseWindowsConfig> = "windows" or none,
+    }
 }
 
-/// Upstream's `ComputerUseMacosConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ComputerUseMacosConfig {
-    /// `bundle_ids`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bundle_ids: Option<BTreeMap<String, AllowDenyRequirement>>,
+record! {
+    /// Upstream's `ComputerUseMacosConfig`.
+    #[derive(Default)]
+    pub struct ComputerUseMacosConfig {
+        /// `bundle_ids`: optional.
+        bundle_ids: Option<BTreeMap<String, AllowDenyRequirement>> = "bundle_ids" or none,
+    }
 }
 
-/// Upstream's `ComputerUseMacosRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ComputerUseMacosRequirements {
-    /// `bundleIds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bundle_ids: Option<BTreeMap<String, AllowDenyRequirement>>,
+record! {
+    /// Upstream's `ComputerUseMacosRequirements`.
+    #[derive(Default)]
+    pub struct ComputerUseMacosRequirements {
+        /// `bundleIds`: optional.
+        bundle_ids: Option<BTreeMap<String, AllowDenyRequirement>> = "bundleIds" or none,
+    }
 }
 
-/// Upstream's `ComputerUseRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ComputerUseRequirements {
-    /// `allowLockedComputerUse`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_locked_computer_use: Option<bool>,
-    /// `allowPersistentApproval`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_persistent_approval: Option<bool>,
-    /// `defaultAppAccess`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_app_access: Option<AllowDenyRequirement>,
-    /// `macos`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub macos: Option<ComputerUseMacosRequirements>,
-    /// `windows`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub windows: Option<ComputerUseWindowsRequirements>,
+record! {
+    /// Upstream's `ComputerUseRequirements`.
+    #[derive(Default)]
+    pub struct ComputerUseRequirements {
+        /// `allowLockedComputerUse`: optional.
+        allow_locked_computer_use: Option<bool> = "allowLockedComputerUse" or none,
+        /// `allowPersistentApproval`: optional.
+        allow_persistent_approval: Option<bool> = "allowPersistentApproval" or none,
+        /// `defaultAppAccess`: optional.
+        default_app_access: Option<AllowDenyRequirement> = "defaultAppAccess" or none,
+        /// `macos`: optional.
+        macos: Option<ComputerUseMacosRequirements> = "macos" or none,
+        /// `windows`: optional.
+        windows: Option<ComputerUseWindowsRequirements> = "windows" or none,
+    }
 }
 
-/// Upstream's `ComputerUseWindowsConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ComputerUseWindowsConfig {
-    /// `aumids`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aumids: Option<BTreeMap<String, AllowDenyRequirement>>,
-    /// `exes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exes: Option<Vec<ComputerUseWindowsExeConfig>>,
+record! {
+    /// Upstream's `ComputerUseWindowsConfig`.
+    #[derive(Default)]
+    pub struct ComputerUseWindowsConfig {
+        /// `aumids`: optional.
+        aumids: Option<BTreeMap<String, AllowDenyRequirement>> = "aumids" or none,
+        /// `exes`: optional.
+        exes: Option<Vec<ComputerUseWindowsExeConfig>> = "exes" or none,
+    }
 }
 
-/// Upstream's `ComputerUseWindowsExeConfig`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ComputerUseWindowsExeConfig {
-    /// `access`.
-    pub access: AllowDenyRequirement,
-    /// `binary_name`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub binary_name: Option<String>,
-    /// `product_name`.
-    pub product_name: String,
-    /// `publisher_name`.
-    pub publisher_name: String,
+record! {
+    /// Upstream's `ComputerUseWindowsExeConfig`.
+    pub struct ComputerUseWindowsExeConfig {
+        /// `access`.
+        access: AllowDenyRequirement = "access",
+        /// `binary_name`: optional.
+        binary_name: Option<String> = "binary_name" or none,
+        /// `product_name`.
+        product_name: String = "product_name",
+        /// `publisher_name`.
+        publisher_name: String = "publisher_name",
+    }
 }
 
-/// Upstream's `ComputerUseWindowsExeRequirement`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ComputerUseWindowsExeRequirement {
-    /// `access`.
-    pub access: AllowDenyRequirement,
-    /// `binaryName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub binary_name: Option<String>,
-    /// `productName`.
-    pub product_name: String,
-    /// `publisherName`.
-    pub publisher_name: String,
+record! {
+    /// Upstream's `ComputerUseWindowsExeRequirement`.
+    pub struct ComputerUseWindowsExeRequirement {
+        /// `access`.
+        access: AllowDenyRequirement = "access",
+        /// `binaryName`: optional.
+        binary_name: Option<String> = "binaryName" or none,
+        /// `productName`.
+        product_name: String = "productName",
+        /// `publisherName`.
+        publisher_name: String = "publisherName",
+    }
 }
 
-/// Upstream's `ComputerUseWindowsRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ComputerUseWindowsRequirements {
-    /// `aumids`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aumids: Option<BTreeMap<String, AllowDenyRequirement>>,
-    /// `exes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exes: Option<Vec<ComputerUseWindowsExeRequirement>>,
+record! {
+    /// Upstream's `ComputerUseWindowsRequirements`.
+    #[derive(Default)]
+    pub struct ComputerUseWindowsRequirements {
+        /// `aumids`: optional.
+        aumids: Option<BTreeMap<String, AllowDenyRequirement>> = "aumids" or none,
+        /// `exes`: optional.
+        exes: Option<Vec<ComputerUseWindowsExeRequirement>> = "exes" or none,
+    }
 }
 
-/// Upstream's `ConnectorMetadata`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConnectorMetadata {
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `distributionChannel`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub distribution_channel: Option<String>,
-    /// `iconUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon_url: Option<String>,
-    /// `iconUrlDark`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon_url_dark: Option<String>,
-    /// `id`.
-    pub id: String,
-    /// `installUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install_url: Option<String>,
-    /// `name`.
-    pub name: String,
-    /// `pluginDisplayNames`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub plugin_display_names: Vec<String>,
-    /// `toolSummaries`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_summaries: Option<Vec<AppToolSummary>>,
+record! {
+    /// Upstream's `ConnectorMetadata`.
+    pub struct ConnectorMetadata {
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `distributionChannel`: optional.
+        distribution_channel: Option<String> = "distributionChannel" or none,
+        /// `iconUrl`: optional.
+        icon_url: Option<String> = "iconUrl" or none,
+        /// `iconUrlDark`: optional.
+        icon_url_dark: Option<String> = "iconUrlDark" or none,
+        /// `id`.
+        id: String = "id",
+        /// `installUrl`: optional.
+        install_url: Option<String> = "installUrl" or none,
+        /// `name`.
+        name: String = "name",
+        /// `pluginDisplayNames`: optional.
+        plugin_display_names: Vec<String> = "pluginDisplayNames" or default,
+        /// `toolSummaries`: optional.
+        tool_summaries: Option<Vec<AppToolSummary>> = "toolSummaries" or none,
+    }
 }
 
-/// Upstream's `SkillDependencies`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SkillDependencies {
-    /// `tools`.
-    pub tools: Vec<SkillToolDependency>,
+record! {
+    /// Upstream's `SkillDependencies`.
+    pub struct SkillDependencies {
+        /// `tools`.
+        tools: Vec<SkillToolDependency> = "tools",
+    }
 }
 
-/// Upstream's `SkillErrorInfo`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SkillErrorInfo {
-    /// `message`.
-    pub message: String,
-    /// `path`.
-    pub path: String,
+record! {
+    /// Upstream's `SkillErrorInfo`.
+    pub struct SkillErrorInfo {
+        /// `message`.
+        message: String = "message",
+        /// `path`.
+        path: String = "path",
+    }
 }
 
-/// Upstream's `SkillInterface`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SkillInterface {
-    /// `brandColor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub brand_color: Option<String>,
-    /// `defaultPrompt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_prompt: Option<String>,
-    /// `displayName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub display_name: Option<String>,
-    /// `iconLarge`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon_large: Option<AbsolutePathBuf>,
-    /// `iconLargeUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon_large_url: Option<String>,
-    /// `iconSmall`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon_small: Option<AbsolutePathBuf>,
-    /// `iconSmallUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon_small_url: Option<String>,
-    /// `shortDescription`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub short_description: Option<String>,
+record! {
+    /// Upstream's `SkillInterface`.
+    #[derive(Default)]
+    pub struct SkillInterface {
+        /// `brandColor`: optional.
+        brand_color: Option<String> = "brandColor" or none,
+        /// `defaultPrompt`: optional.
+        default_prompt: Option<String> = "defaultPrompt" or none,
+        /// `displayName`: optional.
+        display_name: Option<String> = "displayName" or none,
+        /// `iconLarge`: optional.
+        icon_large: Option<AbsolutePathBuf> = "iconLarge" or none,
+        /// `iconLargeUrl`: optional.
+        icon_large_url: Option<String> = "iconLargeUrl" or none,
+        /// `iconSmall`: optional.
+        icon_small: Option<AbsolutePathBuf> = "iconSmall" or none,
+        /// `iconSmallUrl`: optional.
+        icon_small_url: Option<String> = "iconSmallUrl" or none,
+        /// `shortDescription`: optional.
+        short_description: Option<String> = "shortDescription" or none,
+    }
 }
 
-/// Upstream's `SkillMetadata`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SkillMetadata {
-    /// `dependencies`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dependencies: Option<SkillDependencies>,
-    /// `description`.
-    pub description: String,
-    /// `enabled`.
-    pub enabled: bool,
-    /// `interface`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interface: Option<SkillInterface>,
-    /// `name`.
-    pub name: String,
-    /// `path`.
-    pub path: LegacyAppPathString,
-    /// `pluginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plugin_id: Option<String>,
-    /// `scope`.
-    pub scope: SkillScope,
-    /// `shortDescription`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub short_description: Option<String>,
+record! {
+    /// Upstream's `SkillMetadata`.
+    pub struct SkillMetadata {
+        /// `dependencies`: optional.
+        dependencies: Option<SkillDependencies> = "dependencies" or none,
+        /// `description`.
+        description: String = "description",
+        /// `enabled`.
+        enabled: bool = "enabled",
+        /// `interface`: optional.
+        interface: Option<SkillInterface> = "interface" or none,
+        /// `name`.
+        name: String = "name",
+        /// `path`.
+        path: LegacyAppPathString = "path",
+        /// `pluginId`: optional.
+        plugin_id: Option<String> = "pluginId" or none,
+        /// `scope`.
+        scope: SkillScope = "scope",
+        /// `shortDescription`: optional.
+        short_description: Option<String> = "shortDescription" or none,
+    }
 }
 
-/// Upstream's `SkillMigration`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SkillMigration {
-    /// `name`.
-    pub name: String,
+record! {
+    /// Upstream's `SkillMigration`.
+    pub struct SkillMigration {
+        /// `name`.
+        name: String = "name",
+    }
 }
 
 words! {
@@ -759,63 +674,59 @@ words! {
     }
 }
 
-/// Upstream's `SkillSummary`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SkillSummary {
-    /// `description`.
-    pub description: String,
-    /// `enabled`.
-    pub enabled: bool,
-    /// `interface`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interface: Option<SkillInterface>,
-    /// `name`.
-    pub name: String,
-    /// `path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<LegacyAppPathString>,
-    /// `shortDescription`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub short_description: Option<String>,
+record! {
+    /// Upstream's `SkillSummary`.
+    pub struct SkillSummary {
+        /// `description`.
+        description: String = "description",
+        /// `enabled`.
+        enabled: bool = "enabled",
+        /// `interface`: optional.
+        interface: Option<SkillInterface> = "interface" or none,
+        /// `name`.
+        name: String = "name",
+        /// `path`: optional.
+        path: Option<LegacyAppPathString> = "path" or none,
+        /// `shortDescription`: optional.
+        short_description: Option<String> = "shortDescription" or none,
+    }
 }
 
-/// Upstream's `SkillToolDependency`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SkillToolDependency {
-    /// `command`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `transport`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transport: Option<String>,
-    /// `type`.
-    pub r#type: String,
-    /// `url`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// `value`.
-    pub value: String,
+record! {
+    /// Upstream's `SkillToolDependency`.
+    pub struct SkillToolDependency {
+        /// `command`: optional.
+        command: Option<String> = "command" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `transport`: optional.
+        transport: Option<String> = "transport" or none,
+        /// `type`.
+        r#type: String = "type",
+        /// `url`: optional.
+        url: Option<String> = "url" or none,
+        /// `value`.
+        value: String = "value",
+    }
 }
 
-/// What `skills/changed` tells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SkillsChangedNotification {}
+record! {
+    /// What `skills/changed` tells.
+    #[derive(Default)]
+    pub struct SkillsChangedNotification {
+    }
+}
 
-/// The parameters of `skills/config/write`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SkillsConfigWriteParams {
-    /// `enabled`.
-    pub enabled: bool,
-    /// `name`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// `path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<AbsolutePathBuf>,
+record! {
+    /// The parameters of `skills/config/write`.
+    pub struct SkillsConfigWriteParams {
+        /// `enabled`.
+        enabled: bool = "enabled",
+        /// `name`: optional.
+        name: Option<String> = "name" or none,
+        /// `path`: optional.
+        path: Option<AbsolutePathBuf> = "path" or none,
+    }
 }
 
 impl SkillsConfigWriteParams {
@@ -825,82 +736,80 @@ impl SkillsConfigWriteParams {
     }
 }
 
-/// The answer to `skills/config/write`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SkillsConfigWriteResponse {
-    /// `effectiveEnabled`.
-    pub effective_enabled: bool,
+record! {
+    /// The answer to `skills/config/write`.
+    pub struct SkillsConfigWriteResponse {
+        /// `effectiveEnabled`.
+        effective_enabled: bool = "effectiveEnabled",
+    }
 }
 
-/// The parameters of `skills/extraRoots/set`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SkillsExtraRootsSetParams {
-    /// `extraRoots`.
-    pub extra_roots: Vec<AbsolutePathBuf>,
+record! {
+    /// The parameters of `skills/extraRoots/set`.
+    pub struct SkillsExtraRootsSetParams {
+        /// `extraRoots`.
+        extra_roots: Vec<AbsolutePathBuf> = "extraRoots",
+    }
 }
 
-/// The answer to `skills/extraRoots/set`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SkillsExtraRootsSetResponse {}
-
-/// Upstream's `SkillsListEntry`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SkillsListEntry {
-    /// `cwd`.
-    pub cwd: String,
-    /// `errors`.
-    pub errors: Vec<SkillErrorInfo>,
-    /// `skills`.
-    pub skills: Vec<SkillMetadata>,
+record! {
+    /// The answer to `skills/extraRoots/set`.
+    #[derive(Default)]
+    pub struct SkillsExtraRootsSetResponse {
+    }
 }
 
-/// The parameters of `skills/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SkillsListParams {
-    /// `cwds`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub cwds: Vec<String>,
-    /// `forceReload`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub force_reload: bool,
+record! {
+    /// Upstream's `SkillsListEntry`.
+    pub struct SkillsListEntry {
+        /// `cwd`.
+        cwd: String = "cwd",
+        /// `errors`.
+        errors: Vec<SkillErrorInfo> = "errors",
+        /// `skills`.
+        skills: Vec<SkillMetadata> = "skills",
+    }
 }
 
-/// The answer to `skills/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SkillsListResponse {
-    /// `data`.
-    pub data: Vec<SkillsListEntry>,
+record! {
+    /// The parameters of `skills/list`.
+    #[derive(Default)]
+    pub struct SkillsListParams {
+        /// `cwds`: optional.
+        cwds: Vec<String> = "cwds" or default,
+        /// `forceReload`: optional.
+        force_reload: bool = "forceReload" or default,
+    }
 }
 
-/// Upstream's `Tool`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Tool {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `annotations`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Json>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `icons`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icons: Option<Vec<Json>>,
-    /// `inputSchema`.
-    pub input_schema: Json,
-    /// `name`.
-    pub name: String,
-    /// `outputSchema`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Json>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+record! {
+    /// The answer to `skills/list`.
+    pub struct SkillsListResponse {
+        /// `data`.
+        data: Vec<SkillsListEntry> = "data",
+    }
+}
+
+record! {
+    /// Upstream's `Tool`.
+    pub struct Tool {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `annotations`: optional.
+        annotations: Option<Json> = "annotations" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `icons`: optional.
+        icons: Option<Vec<Json>> = "icons" or none,
+        /// `inputSchema`.
+        input_schema: Json = "inputSchema",
+        /// `name`.
+        name: String = "name",
+        /// `outputSchema`: optional.
+        output_schema: Option<Json> = "outputSchema" or none,
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+    }
 }
 
 words! {
@@ -912,73 +821,73 @@ words! {
     }
 }
 
-/// Upstream's `ToolRequestUserInputAnswer`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ToolRequestUserInputAnswer {
-    /// `answers`.
-    pub answers: Vec<String>,
+record! {
+    /// Upstream's `ToolRequestUserInputAnswer`.
+    pub struct ToolRequestUserInputAnswer {
+        /// `answers`.
+        answers: Vec<String> = "answers",
+    }
 }
 
-/// Upstream's `ToolRequestUserInputOption`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ToolRequestUserInputOption {
-    /// `description`.
-    pub description: String,
-    /// `label`.
-    pub label: String,
+record! {
+    /// Upstream's `ToolRequestUserInputOption`.
+    pub struct ToolRequestUserInputOption {
+        /// `description`.
+        description: String = "description",
+        /// `label`.
+        label: String = "label",
+    }
 }
 
-/// The parameters of `item/tool/requestUserInput`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ToolRequestUserInputParams {
-    /// `autoResolutionMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auto_resolution_ms: Option<u64>,
-    /// `isBlocking`.
-    pub is_blocking: bool,
-    /// `itemId`.
-    pub item_id: String,
-    /// `questions`.
-    pub questions: Vec<ToolRequestUserInputQuestion>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// The parameters of `item/tool/requestUserInput`.
+    pub struct ToolRequestUserInputParams {
+        /// `autoResolutionMs`: optional.
+        auto_resolution_ms: Option<u64> = "autoResolutionMs" or none,
+        /// `isBlocking`.
+        is_blocking: bool = "isBlocking",
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `questions`.
+        questions: Vec<ToolRequestUserInputQuestion> = "questions",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `ToolRequestUserInputQuestion`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ToolRequestUserInputQuestion {
-    /// `header`.
-    pub header: String,
-    /// `id`.
-    pub id: String,
-    /// `isOther`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub is_other: bool,
-    /// `isSecret`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub is_secret: bool,
-    /// `options`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub options: Option<Vec<ToolRequestUserInputOption>>,
-    /// `question`.
-    pub question: String,
+record! {
+    /// Upstream's `ToolRequestUserInputQuestion`.
+    pub struct ToolRequestUserInputQuestion {
+        /// `header`.
+        header: String = "header",
+        /// `id`.
+        id: String = "id",
+        /// `isOther`: optional.
+        is_other: bool = "isOther" or default,
+        /// `isSecret`: optional.
+        is_secret: bool = "isSecret" or default,
+        /// `options`: optional.
+        options: Option<Vec<ToolRequestUserInputOption>> = "options" or none,
+        /// `question`.
+        question: String = "question",
+    }
 }
 
-/// The answer to `item/tool/requestUserInput`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ToolRequestUserInputResponse {
-    /// `answers`.
-    pub answers: BTreeMap<String, ToolRequestUserInputAnswer>,
+record! {
+    /// The answer to `item/tool/requestUserInput`.
+    pub struct ToolRequestUserInputResponse {
+        /// `answers`.
+        answers: BTreeMap<String, ToolRequestUserInputAnswer> = "answers",
+    }
 }
 
-/// Upstream's `ToolsV2`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ToolsV2 {
-    /// `web_search`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub web_search: Option<WebSearchToolConfig>,
+record! {
+    /// Upstream's `ToolsV2`.
+    #[derive(Default)]
+    pub struct ToolsV2 {
+        /// `web_search`: optional.
+        web_search: Option<WebSearchToolConfig> = "web_search" or none,
+    }
 }

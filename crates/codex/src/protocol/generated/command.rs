@@ -3,67 +3,63 @@
 
 use super::*;
 
-/// Upstream's `AdditionalFileSystemPermissions`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AdditionalFileSystemPermissions {
-    /// `entries`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub entries: Option<Vec<FileSystemSandboxEntry>>,
-    /// `globScanMaxDepth`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub glob_scan_max_depth: Option<u64>,
-    /// `read`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read: Option<Vec<LegacyAppPathString>>,
-    /// `write`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write: Option<Vec<LegacyAppPathString>>,
+record! {
+    /// Upstream's `AdditionalFileSystemPermissions`.
+    #[derive(Default)]
+    pub struct AdditionalFileSystemPermissions {
+        /// `entries`: optional.
+        entries: Option<Vec<FileSystemSandboxEntry>> = "entries" or none,
+        /// `globScanMaxDepth`: optional.
+        glob_scan_max_depth: Option<u64> = "globScanMaxDepth" or none,
+        /// `read`: optional.
+        read: Option<Vec<LegacyAppPathString>> = "read" or none,
+        /// `write`: optional.
+        write: Option<Vec<LegacyAppPathString>> = "write" or none,
+    }
 }
 
-/// Upstream's `AdditionalNetworkPermissions`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AdditionalNetworkPermissions {
-    /// `enabled`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
+record! {
+    /// Upstream's `AdditionalNetworkPermissions`.
+    #[derive(Default)]
+    pub struct AdditionalNetworkPermissions {
+        /// `enabled`: optional.
+        enabled: Option<bool> = "enabled" or none,
+    }
 }
 
-/// Upstream's `AdditionalPermissionProfile`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AdditionalPermissionProfile {
-    /// `fileSystem`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_system: Option<AdditionalFileSystemPermissions>,
-    /// `network`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub network: Option<AdditionalNetworkPermissions>,
+record! {
+    /// Upstream's `AdditionalPermissionProfile`.
+    #[derive(Default)]
+    pub struct AdditionalPermissionProfile {
+        /// `fileSystem`: optional.
+        file_system: Option<AdditionalFileSystemPermissions> = "fileSystem" or none,
+        /// `network`: optional.
+        network: Option<AdditionalNetworkPermissions> = "network" or none,
+    }
 }
 
-/// The parameters of `applyPatchApproval`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ApplyPatchApprovalParams {
-    /// `callId`.
-    pub call_id: String,
-    /// `conversationId`.
-    pub conversation_id: ThreadId,
-    /// `fileChanges`.
-    pub file_changes: BTreeMap<String, FileChange>,
-    /// `grantRoot`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grant_root: Option<String>,
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+record! {
+    /// The parameters of `applyPatchApproval`.
+    pub struct ApplyPatchApprovalParams {
+        /// `callId`.
+        call_id: String = "callId",
+        /// `conversationId`.
+        conversation_id: ThreadId = "conversationId",
+        /// `fileChanges`.
+        file_changes: BTreeMap<String, FileChange> = "fileChanges",
+        /// `grantRoot`: optional.
+        grant_root: Option<String> = "grantRoot" or none,
+        /// `reason`: optional.
+        reason: Option<String> = "reason" or none,
+    }
 }
 
-/// The answer to `applyPatchApproval`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ApplyPatchApprovalResponse {
-    /// `decision`.
-    pub decision: ReviewDecision,
+record! {
+    /// The answer to `applyPatchApproval`.
+    pub struct ApplyPatchApprovalResponse {
+        /// `decision`.
+        decision: ReviewDecision = "decision",
+    }
 }
 
 tagged! {
@@ -87,59 +83,60 @@ shared! {
     ]
 }
 
-/// Upstream's `CommandActionListFiles`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CommandActionListFiles {
-    /// `command`.
-    pub command: String,
-    /// `path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
+record! {
+    /// Upstream's `CommandActionListFiles`.
+    pub struct CommandActionListFiles {
+        /// `command`.
+        command: String = "command",
+        /// `path`: optional.
+        path: Option<String> = "path" or none,
+    }
 }
 
-/// Upstream's `CommandActionRead`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CommandActionRead {
-    /// `command`.
-    pub command: String,
-    /// `name`.
-    pub name: String,
-    /// `path`.
-    pub path: LegacyAppPathString,
+record! {
+    /// Upstream's `CommandActionRead`.
+    pub struct CommandActionRead {
+        /// `command`.
+        command: String = "command",
+        /// `name`.
+        name: String = "name",
+        /// `path`.
+        path: LegacyAppPathString = "path",
+    }
 }
 
-/// Upstream's `CommandActionSearch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CommandActionSearch {
-    /// `command`.
-    pub command: String,
-    /// `path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// `query`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub query: Option<String>,
+record! {
+    /// Upstream's `CommandActionSearch`.
+    pub struct CommandActionSearch {
+        /// `command`.
+        command: String = "command",
+        /// `path`: optional.
+        path: Option<String> = "path" or none,
+        /// `query`: optional.
+        query: Option<String> = "query" or none,
+    }
 }
 
-/// Upstream's `CommandActionUnknown`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CommandActionUnknown {
-    /// `command`.
-    pub command: String,
+record! {
+    /// Upstream's `CommandActionUnknown`.
+    pub struct CommandActionUnknown {
+        /// `command`.
+        command: String = "command",
+    }
 }
 
-/// What `command/exec/outputDelta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CommandExecOutputDeltaNotification {
-    /// `capReached`.
-    pub cap_reached: bool,
-    /// `deltaBase64`.
-    pub delta_base64: String,
-    /// `processId`.
-    pub process_id: String,
-    /// `stream`.
-    pub stream: CommandExecOutputStream,
+record! {
+    /// What `command/exec/outputDelta` tells.
+    pub struct CommandExecOutputDeltaNotification {
+        /// `capReached`.
+        cap_reached: bool = "capReached",
+        /// `deltaBase64`.
+        delta_base64: String = "deltaBase64",
+        /// `processId`.
+        process_id: String = "processId",
+        /// `stream`.
+        stream: CommandExecOutputStream = "stream",
+    }
 }
 
 words! {
@@ -150,51 +147,38 @@ words! {
     }
 }
 
-/// The parameters of `command/exec`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CommandExecParams {
-    /// `command`.
-    pub command: Vec<String>,
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `disableOutputCap`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub disable_output_cap: bool,
-    /// `disableTimeout`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub disable_timeout: bool,
-    /// `env`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub env: Option<BTreeMap<String, Option<String>>>,
-    /// `outputBytesCap`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_bytes_cap: Option<u64>,
-    /// `permissionProfile`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub permission_profile: Option<String>,
-    /// `processId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process_id: Option<String>,
-    /// `sandboxPolicy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox_policy: Option<SandboxPolicy>,
-    /// `size`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size: Option<CommandExecTerminalSize>,
-    /// `streamStdin`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub stream_stdin: bool,
-    /// `streamStdoutStderr`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub stream_stdout_stderr: bool,
-    /// `timeoutMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<i64>,
-    /// `tty`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub tty: bool,
+record! {
+    /// The parameters of `command/exec`.
+    pub struct CommandExecParams {
+        /// `command`.
+        command: Vec<String> = "command",
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `disableOutputCap`: optional.
+        disable_output_cap: bool = "disableOutputCap" or default,
+        /// `disableTimeout`: optional.
+        disable_timeout: bool = "disableTimeout" or default,
+        /// `env`: optional.
+        env: Option<BTreeMap<String, Option<String>>> = "env" or none,
+        /// `outputBytesCap`: optional.
+        output_bytes_cap: Option<u64> = "outputBytesCap" or none,
+        /// `permissionProfile`: optional, experimental.
+        permission_profile: Option<String> = "permissionProfile" or none,
+        /// `processId`: optional.
+        process_id: Option<String> = "processId" or none,
+        /// `sandboxPolicy`: optional.
+        sandbox_policy: Option<SandboxPolicy> = "sandboxPolicy" or none,
+        /// `size`: optional.
+        size: Option<CommandExecTerminalSize> = "size" or none,
+        /// `streamStdin`: optional.
+        stream_stdin: bool = "streamStdin" or default,
+        /// `streamStdoutStderr`: optional.
+        stream_stdout_stderr: bool = "streamStdoutStderr" or default,
+        /// `timeoutMs`: optional.
+        timeout_ms: Option<i64> = "timeoutMs" or none,
+        /// `tty`: optional.
+        tty: bool = "tty" or default,
+    }
 }
 
 impl CommandExecParams {
@@ -219,65 +203,70 @@ impl CommandExecParams {
     }
 }
 
-/// The parameters of `command/exec/resize`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CommandExecResizeParams {
-    /// `processId`.
-    pub process_id: String,
-    /// `size`.
-    pub size: CommandExecTerminalSize,
+record! {
+    /// The parameters of `command/exec/resize`.
+    pub struct CommandExecResizeParams {
+        /// `processId`.
+        process_id: String = "processId",
+        /// `size`.
+        size: CommandExecTerminalSize = "size",
+    }
 }
 
-/// The answer to `command/exec/resize`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CommandExecResizeResponse {}
-
-/// The answer to `command/exec`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CommandExecResponse {
-    /// `exitCode`.
-    pub exit_code: i32,
-    /// `stderr`.
-    pub stderr: String,
-    /// `stdout`.
-    pub stdout: String,
+record! {
+    /// The answer to `command/exec/resize`.
+    #[derive(Default)]
+    pub struct CommandExecResizeResponse {
+    }
 }
 
-/// Upstream's `CommandExecTerminalSize`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CommandExecTerminalSize {
-    /// `cols`.
-    pub cols: u16,
-    /// `rows`.
-    pub rows: u16,
+record! {
+    /// The answer to `command/exec`.
+    pub struct CommandExecResponse {
+        /// `exitCode`.
+        exit_code: i32 = "exitCode",
+        /// `stderr`.
+        stderr: String = "stderr",
+        /// `stdout`.
+        stdout: String = "stdout",
+    }
 }
 
-/// The parameters of `command/exec/terminate`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CommandExecTerminateParams {
-    /// `processId`.
-    pub process_id: String,
+record! {
+    /// Upstream's `CommandExecTerminalSize`.
+    pub struct CommandExecTerminalSize {
+        /// `cols`.
+        cols: u16 = "cols",
+        /// `rows`.
+        rows: u16 = "rows",
+    }
 }
 
-/// The answer to `command/exec/terminate`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CommandExecTerminateResponse {}
+record! {
+    /// The parameters of `command/exec/terminate`.
+    pub struct CommandExecTerminateParams {
+        /// `processId`.
+        process_id: String = "processId",
+    }
+}
 
-/// The parameters of `command/exec/write`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CommandExecWriteParams {
-    /// `closeStdin`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub close_stdin: bool,
-    /// `deltaBase64`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delta_base64: Option<String>,
-    /// `processId`.
-    pub process_id: String,
+record! {
+    /// The answer to `command/exec/terminate`.
+    #[derive(Default)]
+    pub struct CommandExecTerminateResponse {
+    }
+}
+
+record! {
+    /// The parameters of `command/exec/write`.
+    pub struct CommandExecWriteParams {
+        /// `closeStdin`: optional.
+        close_stdin: bool = "closeStdin" or default,
+        /// `deltaBase64`: optional.
+        delta_base64: Option<String> = "deltaBase64" or none,
+        /// `processId`.
+        process_id: String = "processId",
+    }
 }
 
 impl CommandExecWriteParams {
@@ -287,9 +276,12 @@ impl CommandExecWriteParams {
     }
 }
 
-/// The answer to `command/exec/write`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CommandExecWriteResponse {}
+record! {
+    /// The answer to `command/exec/write`.
+    #[derive(Default)]
+    pub struct CommandExecWriteResponse {
+    }
+}
 
 keyed! {
     /// Upstream's `CommandExecutionApprovalDecision`.
@@ -307,18 +299,20 @@ keyed! {
     }
 }
 
-/// Upstream's `CommandExecutionApprovalDecisionAcceptWithExecpolicyAmendment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CommandExecutionApprovalDecisionAcceptWithExecpolicyAmendment {
-    /// `execpolicy_amendment`.
-    pub execpolicy_amendment: Vec<String>,
+record! {
+    /// Upstream's `CommandExecutionApprovalDecisionAcceptWithExecpolicyAmendment`.
+    pub struct CommandExecutionApprovalDecisionAcceptWithExecpolicyAmendment {
+        /// `execpolicy_amendment`.
+        execpolicy_amendment: Vec<String> = "execpolicy_amendment",
+    }
 }
 
-/// Upstream's `CommandExecutionApprovalDecisionApplyNetworkPolicyAmendment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CommandExecutionApprovalDecisionApplyNetworkPolicyAmendment {
-    /// `network_policy_amendment`.
-    pub network_policy_amendment: NetworkPolicyAmendment,
+record! {
+    /// Upstream's `CommandExecutionApprovalDecisionApplyNetworkPolicyAmendment`.
+    pub struct CommandExecutionApprovalDecisionApplyNetworkPolicyAmendment {
+        /// `network_policy_amendment`.
+        network_policy_amendment: NetworkPolicyAmendment = "network_policy_amendment",
+    }
 }
 
 words! {
@@ -329,75 +323,64 @@ words! {
     }
 }
 
-/// What `item/commandExecution/outputDelta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CommandExecutionOutputDeltaNotification {
-    /// `delta`.
-    pub delta: String,
-    /// `itemId`.
-    pub item_id: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/commandExecution/outputDelta` tells.
+    pub struct CommandExecutionOutputDeltaNotification {
+        /// `delta`.
+        delta: String = "delta",
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The parameters of `item/commandExecution/requestApproval`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CommandExecutionRequestApprovalParams {
-    /// `additionalPermissions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_permissions: Option<AdditionalPermissionProfile>,
-    /// `approvalId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_id: Option<String>,
-    /// `availableDecisions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub available_decisions: Option<Vec<CommandExecutionApprovalDecision>>,
-    /// `command`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// `commandActions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command_actions: Option<Vec<CommandAction>>,
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<LegacyAppPathString>,
-    /// `environmentId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// `itemId`.
-    pub item_id: String,
-    /// `kind`: optional, `"command"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<CommandExecutionApprovalKind>,
-    /// `networkApprovalContext`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub network_approval_context: Option<NetworkApprovalContext>,
-    /// `proposedExecpolicyAmendment`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub proposed_execpolicy_amendment: Option<Vec<String>>,
-    /// `proposedNetworkPolicyAmendments`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub proposed_network_policy_amendments: Option<Vec<NetworkPolicyAmendment>>,
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// `startedAtMs`.
-    pub started_at_ms: i64,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// The parameters of `item/commandExecution/requestApproval`.
+    pub struct CommandExecutionRequestApprovalParams {
+        /// `additionalPermissions`: optional.
+        additional_permissions: Option<AdditionalPermissionProfile> = "additionalPermissions" or none,
+        /// `approvalId`: optional.
+        approval_id: Option<String> = "approvalId" or none,
+        /// `availableDecisions`: optional.
+        available_decisions: Option<Vec<CommandExecutionApprovalDecision>> = "availableDecisions" or none,
+        /// `command`: optional.
+        command: Option<String> = "command" or none,
+        /// `commandActions`: optional.
+        command_actions: Option<Vec<CommandAction>> = "commandActions" or none,
+        /// `cwd`: optional.
+        cwd: Option<LegacyAppPathString> = "cwd" or none,
+        /// `environmentId`: optional.
+        environment_id: Option<String> = "environmentId" or none,
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `kind`: optional, `"command"` if missing.
+        kind: Option<CommandExecutionApprovalKind> = "kind" or none,
+        /// `networkApprovalContext`: optional.
+        network_approval_context: Option<NetworkApprovalContext> = "networkApprovalContext" or none,
+        /// `proposedExecpolicyAmendment`: optional.
+        proposed_execpolicy_amendment: Option<Vec<String>> = "proposedExecpolicyAmendment" or none,
+        /// `proposedNetworkPolicyAmendments`: optional.
+        proposed_network_policy_amendments: Option<Vec<NetworkPolicyAmendment>> = "proposedNetworkPolicyAmendments" or none,
+        /// `reason`: optional.
+        reason: Option<String> = "reason" or none,
+        /// `startedAtMs`.
+        started_at_ms: i64 = "startedAtMs",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The answer to `item/commandExecution/requestApproval`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CommandExecutionRequestApprovalResponse {
-    /// `decision`.
-    pub decision: CommandExecutionApprovalDecision,
+record! {
+    /// The answer to `item/commandExecution/requestApproval`.
+    pub struct CommandExecutionRequestApprovalResponse {
+        /// `decision`.
+        decision: CommandExecutionApprovalDecision = "decision",
+    }
 }
 
 words! {
@@ -420,40 +403,40 @@ words! {
     }
 }
 
-/// Upstream's `CommandMigration`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CommandMigration {
-    /// `name`.
-    pub name: String,
+record! {
+    /// Upstream's `CommandMigration`.
+    pub struct CommandMigration {
+        /// `name`.
+        name: String = "name",
+    }
 }
 
-/// The parameters of `execCommandApproval`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExecCommandApprovalParams {
-    /// `approvalId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_id: Option<String>,
-    /// `callId`.
-    pub call_id: String,
-    /// `command`.
-    pub command: Vec<String>,
-    /// `conversationId`.
-    pub conversation_id: ThreadId,
-    /// `cwd`.
-    pub cwd: String,
-    /// `parsedCmd`.
-    pub parsed_cmd: Vec<ParsedCommand>,
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+record! {
+    /// The parameters of `execCommandApproval`.
+    pub struct ExecCommandApprovalParams {
+        /// `approvalId`: optional.
+        approval_id: Option<String> = "approvalId" or none,
+        /// `callId`.
+        call_id: String = "callId",
+        /// `command`.
+        command: Vec<String> = "command",
+        /// `conversationId`.
+        conversation_id: ThreadId = "conversationId",
+        /// `cwd`.
+        cwd: String = "cwd",
+        /// `parsedCmd`.
+        parsed_cmd: Vec<ParsedCommand> = "parsedCmd",
+        /// `reason`: optional.
+        reason: Option<String> = "reason" or none,
+    }
 }
 
-/// The answer to `execCommandApproval`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ExecCommandApprovalResponse {
-    /// `decision`.
-    pub decision: ReviewDecision,
+record! {
+    /// The answer to `execCommandApproval`.
+    pub struct ExecCommandApprovalResponse {
+        /// `decision`.
+        decision: ReviewDecision = "decision",
+    }
 }
 
 tagged! {
@@ -465,11 +448,12 @@ tagged! {
     }
 }
 
-/// Upstream's `FileChangeAdd`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileChangeAdd {
-    /// `content`.
-    pub content: String,
+record! {
+    /// Upstream's `FileChangeAdd`.
+    pub struct FileChangeAdd {
+        /// `content`.
+        content: String = "content",
+    }
 }
 
 words! {
@@ -482,76 +466,76 @@ words! {
     }
 }
 
-/// Upstream's `FileChangeDelete`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileChangeDelete {
-    /// `content`.
-    pub content: String,
+record! {
+    /// Upstream's `FileChangeDelete`.
+    pub struct FileChangeDelete {
+        /// `content`.
+        content: String = "content",
+    }
 }
 
-/// What `item/fileChange/outputDelta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FileChangeOutputDeltaNotification {
-    /// `delta`.
-    pub delta: String,
-    /// `itemId`.
-    pub item_id: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/fileChange/outputDelta` tells.
+    pub struct FileChangeOutputDeltaNotification {
+        /// `delta`.
+        delta: String = "delta",
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// What `item/fileChange/patchUpdated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FileChangePatchUpdatedNotification {
-    /// `changes`.
-    pub changes: Vec<FileUpdateChange>,
-    /// `itemId`.
-    pub item_id: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/fileChange/patchUpdated` tells.
+    pub struct FileChangePatchUpdatedNotification {
+        /// `changes`.
+        changes: Vec<FileUpdateChange> = "changes",
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The parameters of `item/fileChange/requestApproval`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FileChangeRequestApprovalParams {
-    /// `grantRoot`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grant_root: Option<String>,
-    /// `itemId`.
-    pub item_id: String,
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// `startedAtMs`.
-    pub started_at_ms: i64,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// The parameters of `item/fileChange/requestApproval`.
+    pub struct FileChangeRequestApprovalParams {
+        /// `grantRoot`: optional.
+        grant_root: Option<String> = "grantRoot" or none,
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `reason`: optional.
+        reason: Option<String> = "reason" or none,
+        /// `startedAtMs`.
+        started_at_ms: i64 = "startedAtMs",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The answer to `item/fileChange/requestApproval`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileChangeRequestApprovalResponse {
-    /// `decision`.
-    pub decision: FileChangeApprovalDecision,
+record! {
+    /// The answer to `item/fileChange/requestApproval`.
+    pub struct FileChangeRequestApprovalResponse {
+        /// `decision`.
+        decision: FileChangeApprovalDecision = "decision",
+    }
 }
 
-/// Upstream's `FileChangeUpdate`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileChangeUpdate {
-    /// `move_path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub move_path: Option<String>,
-    /// `unified_diff`.
-    pub unified_diff: String,
+record! {
+    /// Upstream's `FileChangeUpdate`.
+    pub struct FileChangeUpdate {
+        /// `move_path`: optional.
+        move_path: Option<String> = "move_path" or none,
+        /// `unified_diff`.
+        unified_diff: String = "unified_diff",
+    }
 }
 
 words! {
@@ -572,34 +556,38 @@ tagged! {
     }
 }
 
-/// Upstream's `FileSystemPathGlobPattern`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileSystemPathGlobPattern {
-    /// `pattern`.
-    pub pattern: String,
+record! {
+    /// Upstream's `FileSystemPathGlobPattern`.
+    pub struct FileSystemPathGlobPattern {
+        /// `pattern`.
+        pattern: String = "pattern",
+    }
 }
 
-/// Upstream's `FileSystemPathPath`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileSystemPathPath {
-    /// `path`.
-    pub path: LegacyAppPathString,
+record! {
+    /// Upstream's `FileSystemPathPath`.
+    pub struct FileSystemPathPath {
+        /// `path`.
+        path: LegacyAppPathString = "path",
+    }
 }
 
-/// Upstream's `FileSystemPathSpecial`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileSystemPathSpecial {
-    /// `value`.
-    pub value: FileSystemSpecialPath,
+record! {
+    /// Upstream's `FileSystemPathSpecial`.
+    pub struct FileSystemPathSpecial {
+        /// `value`.
+        value: FileSystemSpecialPath = "value",
+    }
 }
 
-/// Upstream's `FileSystemSandboxEntry`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileSystemSandboxEntry {
-    /// `access`.
-    pub access: FileSystemAccessMode,
-    /// `path`.
-    pub path: FileSystemPath,
+record! {
+    /// Upstream's `FileSystemSandboxEntry`.
+    pub struct FileSystemSandboxEntry {
+        /// `access`.
+        access: FileSystemAccessMode = "access",
+        /// `path`.
+        path: FileSystemPath = "path",
+    }
 }
 
 tagged! {
@@ -614,22 +602,23 @@ tagged! {
     }
 }
 
-/// Upstream's `FileSystemSpecialPathProjectRoots`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FileSystemSpecialPathProjectRoots {
-    /// `subpath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub subpath: Option<LegacyAppPathString>,
+record! {
+    /// Upstream's `FileSystemSpecialPathProjectRoots`.
+    #[derive(Default)]
+    pub struct FileSystemSpecialPathProjectRoots {
+        /// `subpath`: optional.
+        subpath: Option<LegacyAppPathString> = "subpath" or none,
+    }
 }
 
-/// Upstream's `FileSystemSpecialPathUnknown`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileSystemSpecialPathUnknown {
-    /// `path`.
-    pub path: String,
-    /// `subpath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub subpath: Option<LegacyAppPathString>,
+record! {
+    /// Upstream's `FileSystemSpecialPathUnknown`.
+    pub struct FileSystemSpecialPathUnknown {
+        /// `path`.
+        path: String = "path",
+        /// `subpath`: optional.
+        subpath: Option<LegacyAppPathString> = "subpath" or none,
+    }
 }
 
 impl FileSystemSpecialPathUnknown {
@@ -639,16 +628,15 @@ impl FileSystemSpecialPathUnknown {
     }
 }
 
-/// Upstream's `GrantedPermissionProfile`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GrantedPermissionProfile {
-    /// `fileSystem`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_system: Option<AdditionalFileSystemPermissions>,
-    /// `network`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub network: Option<AdditionalNetworkPermissions>,
+record! {
+    /// Upstream's `GrantedPermissionProfile`.
+    #[derive(Default)]
+    pub struct GrantedPermissionProfile {
+        /// `fileSystem`: optional.
+        file_system: Option<AdditionalFileSystemPermissions> = "fileSystem" or none,
+        /// `network`: optional.
+        network: Option<AdditionalNetworkPermissions> = "network" or none,
+    }
 }
 
 words! {
@@ -659,13 +647,14 @@ words! {
     }
 }
 
-/// Upstream's `NetworkApprovalContext`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NetworkApprovalContext {
-    /// `host`.
-    pub host: String,
-    /// `protocol`.
-    pub protocol: NetworkApprovalProtocol,
+record! {
+    /// Upstream's `NetworkApprovalContext`.
+    pub struct NetworkApprovalContext {
+        /// `host`.
+        host: String = "host",
+        /// `protocol`.
+        protocol: NetworkApprovalProtocol = "protocol",
+    }
 }
 
 words! {
@@ -686,13 +675,14 @@ words! {
     }
 }
 
-/// Upstream's `NetworkPolicyAmendment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NetworkPolicyAmendment {
-    /// `action`.
-    pub action: NetworkPolicyRuleAction,
-    /// `host`.
-    pub host: String,
+record! {
+    /// Upstream's `NetworkPolicyAmendment`.
+    pub struct NetworkPolicyAmendment {
+        /// `action`.
+        action: NetworkPolicyRuleAction = "action",
+        /// `host`.
+        host: String = "host",
+    }
 }
 
 words! {
@@ -703,52 +693,39 @@ words! {
     }
 }
 
-/// Upstream's `NetworkRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NetworkRequirements {
-    /// `allowLocalBinding`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_local_binding: Option<bool>,
-    /// `allowUnixSockets`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_unix_sockets: Option<Vec<String>>,
-    /// `allowUpstreamProxy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_upstream_proxy: Option<bool>,
-    /// `allowedDomains`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_domains: Option<Vec<String>>,
-    /// `dangerouslyAllowAllUnixSockets`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dangerously_allow_all_unix_sockets: Option<bool>,
-    /// `dangerouslyAllowNonLoopbackProxy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dangerously_allow_non_loopback_proxy: Option<bool>,
-    /// `deniedDomains`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub denied_domains: Option<Vec<String>>,
-    /// `domains`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub domains: Option<BTreeMap<String, NetworkDomainPermission>>,
-    /// `enabled`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-    /// `httpPort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http_port: Option<u16>,
-    /// `managedAllowedDomainsOnly`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub managed_allowed_domains_only: Option<bool>,
-    /// `reviewDomains`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub review_domains: Option<Vec<String>>,
-    /// `socksPort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub socks_port: Option<u16>,
-    /// `unixSockets`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unix_sockets: Option<BTreeMap<String, NetworkUnixSocketPermission>>,
+record! {
+    /// Upstream's `NetworkRequirements`.
+    #[derive(Default)]
+    pub struct NetworkRequirements {
+        /// `allowLocalBinding`: optional.
+        allow_local_binding: Option<bool> = "allowLocalBinding" or none,
+        /// `allowUnixSockets`: optional.
+        allow_unix_sockets: Option<Vec<String>> = "allowUnixSockets" or none,
+        /// `allowUpstreamProxy`: optional.
+        allow_upstream_proxy: Option<bool> = "allowUpstreamProxy" or none,
+        /// `allowedDomains`: optional.
+        allowed_domains: Option<Vec<String>> = "allowedDomains" or none,
+        /// `dangerouslyAllowAllUnixSockets`: optional.
+        dangerously_allow_all_unix_sockets: Option<bool> = "dangerouslyAllowAllUnixSockets" or none,
+        /// `dangerouslyAllowNonLoopbackProxy`: optional.
+        dangerously_allow_non_loopback_proxy: Option<bool> = "dangerouslyAllowNonLoopbackProxy" or none,
+        /// `deniedDomains`: optional.
+        denied_domains: Option<Vec<String>> = "deniedDomains" or none,
+        /// `domains`: optional.
+        domains: Option<BTreeMap<String, NetworkDomainPermission>> = "domains" or none,
+        /// `enabled`: optional.
+        enabled: Option<bool> = "enabled" or none,
+        /// `httpPort`: optional.
+        http_port: Option<u16> = "httpPort" or none,
+        /// `managedAllowedDomainsOnly`: optional.
+        managed_allowed_domains_only: Option<bool> = "managedAllowedDomainsOnly" or none,
+        /// `reviewDomains`: optional.
+        review_domains: Option<Vec<String>> = "reviewDomains" or none,
+        /// `socksPort`: optional.
+        socks_port: Option<u16> = "socksPort" or none,
+        /// `unixSockets`: optional.
+        unix_sockets: Option<BTreeMap<String, NetworkUnixSocketPermission>> = "unixSockets" or none,
+    }
 }
 
 words! {
@@ -780,45 +757,46 @@ shared! {
     ]
 }
 
-/// Upstream's `ParsedCommandListFiles`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ParsedCommandListFiles {
-    /// `cmd`.
-    pub cmd: String,
-    /// `path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
+record! {
+    /// Upstream's `ParsedCommandListFiles`.
+    pub struct ParsedCommandListFiles {
+        /// `cmd`.
+        cmd: String = "cmd",
+        /// `path`: optional.
+        path: Option<String> = "path" or none,
+    }
 }
 
-/// Upstream's `ParsedCommandRead`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ParsedCommandRead {
-    /// `cmd`.
-    pub cmd: String,
-    /// `name`.
-    pub name: String,
-    /// `path`.
-    pub path: String,
+record! {
+    /// Upstream's `ParsedCommandRead`.
+    pub struct ParsedCommandRead {
+        /// `cmd`.
+        cmd: String = "cmd",
+        /// `name`.
+        name: String = "name",
+        /// `path`.
+        path: String = "path",
+    }
 }
 
-/// Upstream's `ParsedCommandSearch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ParsedCommandSearch {
-    /// `cmd`.
-    pub cmd: String,
-    /// `path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// `query`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub query: Option<String>,
+record! {
+    /// Upstream's `ParsedCommandSearch`.
+    pub struct ParsedCommandSearch {
+        /// `cmd`.
+        cmd: String = "cmd",
+        /// `path`: optional.
+        path: Option<String> = "path" or none,
+        /// `query`: optional.
+        query: Option<String> = "query" or none,
+    }
 }
 
-/// Upstream's `ParsedCommandUnknown`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ParsedCommandUnknown {
-    /// `cmd`.
-    pub cmd: String,
+record! {
+    /// Upstream's `ParsedCommandUnknown`.
+    pub struct ParsedCommandUnknown {
+        /// `cmd`.
+        cmd: String = "cmd",
+    }
 }
 
 words! {
@@ -840,12 +818,13 @@ tagged! {
     }
 }
 
-/// Upstream's `PatchChangeKindUpdate`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PatchChangeKindUpdate {
-    /// `move_path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub move_path: Option<String>,
+record! {
+    /// Upstream's `PatchChangeKindUpdate`.
+    #[derive(Default)]
+    pub struct PatchChangeKindUpdate {
+        /// `move_path`: optional.
+        move_path: Option<String> = "move_path" or none,
+    }
 }
 
 words! {
@@ -856,79 +835,73 @@ words! {
     }
 }
 
-/// The parameters of `permissionProfile/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PermissionProfileListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
+record! {
+    /// The parameters of `permissionProfile/list`.
+    #[derive(Default)]
+    pub struct PermissionProfileListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+    }
 }
 
-/// The answer to `permissionProfile/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PermissionProfileListResponse {
-    /// `data`.
-    pub data: Vec<PermissionProfileSummary>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `permissionProfile/list`.
+    pub struct PermissionProfileListResponse {
+        /// `data`.
+        data: Vec<PermissionProfileSummary> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// Upstream's `PermissionProfileSummary`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PermissionProfileSummary {
-    /// `allowed`.
-    pub allowed: bool,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `id`.
-    pub id: String,
+record! {
+    /// Upstream's `PermissionProfileSummary`.
+    pub struct PermissionProfileSummary {
+        /// `allowed`.
+        allowed: bool = "allowed",
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `id`.
+        id: String = "id",
+    }
 }
 
-/// The parameters of `item/permissions/requestApproval`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PermissionsRequestApprovalParams {
-    /// `cwd`.
-    pub cwd: LegacyAppPathString,
-    /// `environmentId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// `itemId`.
-    pub item_id: String,
-    /// `permissions`.
-    pub permissions: RequestPermissionProfile,
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// `startedAtMs`.
-    pub started_at_ms: i64,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// The parameters of `item/permissions/requestApproval`.
+    pub struct PermissionsRequestApprovalParams {
+        /// `cwd`.
+        cwd: LegacyAppPathString = "cwd",
+        /// `environmentId`: optional.
+        environment_id: Option<String> = "environmentId" or none,
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `permissions`.
+        permissions: RequestPermissionProfile = "permissions",
+        /// `reason`: optional.
+        reason: Option<String> = "reason" or none,
+        /// `startedAtMs`.
+        started_at_ms: i64 = "startedAtMs",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The answer to `item/permissions/requestApproval`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PermissionsRequestApprovalResponse {
-    /// `permissions`.
-    pub permissions: GrantedPermissionProfile,
-    /// `scope`: optional, `"turn"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scope: Option<PermissionGrantScope>,
-    /// `strictAutoReview`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub strict_auto_review: Option<bool>,
+record! {
+    /// The answer to `item/permissions/requestApproval`.
+    pub struct PermissionsRequestApprovalResponse {
+        /// `permissions`.
+        permissions: GrantedPermissionProfile = "permissions",
+        /// `scope`: optional, `"turn"` if missing.
+        scope: Option<PermissionGrantScope> = "scope" or none,
+        /// `strictAutoReview`: optional.
+        strict_auto_review: Option<bool> = "strictAutoReview" or none,
+    }
 }
 
 impl PermissionsRequestApprovalResponse {
@@ -938,51 +911,53 @@ impl PermissionsRequestApprovalResponse {
     }
 }
 
-/// What `process/exited` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProcessExitedNotification {
-    /// `exitCode`.
-    pub exit_code: i32,
-    /// `outputDrainTimedOut`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_drain_timed_out: Option<bool>,
-    /// `processHandle`.
-    pub process_handle: String,
-    /// `stderr`.
-    pub stderr: String,
-    /// `stderrCapReached`.
-    pub stderr_cap_reached: bool,
-    /// `stdout`.
-    pub stdout: String,
-    /// `stdoutCapReached`.
-    pub stdout_cap_reached: bool,
+record! {
+    /// What `process/exited` tells.
+    pub struct ProcessExitedNotification {
+        /// `exitCode`.
+        exit_code: i32 = "exitCode",
+        /// `outputDrainTimedOut`: optional.
+        output_drain_timed_out: Option<bool> = "outputDrainTimedOut" or none,
+        /// `processHandle`.
+        process_handle: String = "processHandle",
+        /// `stderr`.
+        stderr: String = "stderr",
+        /// `stderrCapReached`.
+        stderr_cap_reached: bool = "stderrCapReached",
+        /// `stdout`.
+        stdout: String = "stdout",
+        /// `stdoutCapReached`.
+        stdout_cap_reached: bool = "stdoutCapReached",
+    }
 }
 
-/// The parameters of `process/kill`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProcessKillParams {
-    /// `processHandle`.
-    pub process_handle: String,
+record! {
+    /// The parameters of `process/kill`.
+    pub struct ProcessKillParams {
+        /// `processHandle`.
+        process_handle: String = "processHandle",
+    }
 }
 
-/// The answer to `process/kill`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProcessKillResponse {}
+record! {
+    /// The answer to `process/kill`.
+    #[derive(Default)]
+    pub struct ProcessKillResponse {
+    }
+}
 
-/// What `process/outputDelta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProcessOutputDeltaNotification {
-    /// `capReached`.
-    pub cap_reached: bool,
-    /// `deltaBase64`.
-    pub delta_base64: String,
-    /// `processHandle`.
-    pub process_handle: String,
-    /// `stream`.
-    pub stream: ProcessOutputStream,
+record! {
+    /// What `process/outputDelta` tells.
+    pub struct ProcessOutputDeltaNotification {
+        /// `capReached`.
+        cap_reached: bool = "capReached",
+        /// `deltaBase64`.
+        delta_base64: String = "deltaBase64",
+        /// `processHandle`.
+        process_handle: String = "processHandle",
+        /// `stream`.
+        stream: ProcessOutputStream = "stream",
+    }
 }
 
 words! {
@@ -993,51 +968,47 @@ words! {
     }
 }
 
-/// The parameters of `process/resizePty`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProcessResizePtyParams {
-    /// `processHandle`.
-    pub process_handle: String,
-    /// `size`.
-    pub size: ProcessTerminalSize,
+record! {
+    /// The parameters of `process/resizePty`.
+    pub struct ProcessResizePtyParams {
+        /// `processHandle`.
+        process_handle: String = "processHandle",
+        /// `size`.
+        size: ProcessTerminalSize = "size",
+    }
 }
 
-/// The answer to `process/resizePty`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProcessResizePtyResponse {}
+record! {
+    /// The answer to `process/resizePty`.
+    #[derive(Default)]
+    pub struct ProcessResizePtyResponse {
+    }
+}
 
-/// The parameters of `process/spawn`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProcessSpawnParams {
-    /// `command`.
-    pub command: Vec<String>,
-    /// `cwd`.
-    pub cwd: AbsolutePathBuf,
-    /// `env`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub env: Option<BTreeMap<String, Option<String>>>,
-    /// `outputBytesCap`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_bytes_cap: Option<u64>,
-    /// `processHandle`.
-    pub process_handle: String,
-    /// `size`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size: Option<ProcessTerminalSize>,
-    /// `streamStdin`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub stream_stdin: bool,
-    /// `streamStdoutStderr`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub stream_stdout_stderr: bool,
-    /// `timeoutMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<i64>,
-    /// `tty`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub tty: bool,
+record! {
+    /// The parameters of `process/spawn`.
+    pub struct ProcessSpawnParams {
+        /// `command`.
+        command: Vec<String> = "command",
+        /// `cwd`.
+        cwd: AbsolutePathBuf = "cwd",
+        /// `env`: optional.
+        env: Option<BTreeMap<String, Option<String>>> = "env" or none,
+        /// `outputBytesCap`: optional.
+        output_bytes_cap: Option<u64> = "outputBytesCap" or none,
+        /// `processHandle`.
+        process_handle: String = "processHandle",
+        /// `size`: optional.
+        size: Option<ProcessTerminalSize> = "size" or none,
+        /// `streamStdin`: optional.
+        stream_stdin: bool = "streamStdin" or default,
+        /// `streamStdoutStderr`: optional.
+        stream_stdout_stderr: bool = "streamStdoutStderr" or default,
+        /// `timeoutMs`: optional.
+        timeout_ms: Option<i64> = "timeoutMs" or none,
+        /// `tty`: optional.
+        tty: bool = "tty" or default,
+    }
 }
 
 impl ProcessSpawnParams {
@@ -1058,31 +1029,33 @@ impl ProcessSpawnParams {
     }
 }
 
-/// The answer to `process/spawn`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProcessSpawnResponse {}
-
-/// Upstream's `ProcessTerminalSize`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProcessTerminalSize {
-    /// `cols`.
-    pub cols: u16,
-    /// `rows`.
-    pub rows: u16,
+record! {
+    /// The answer to `process/spawn`.
+    #[derive(Default)]
+    pub struct ProcessSpawnResponse {
+    }
 }
 
-/// The parameters of `process/writeStdin`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProcessWriteStdinParams {
-    /// `closeStdin`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub close_stdin: bool,
-    /// `deltaBase64`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delta_base64: Option<String>,
-    /// `processHandle`.
-    pub process_handle: String,
+record! {
+    /// Upstream's `ProcessTerminalSize`.
+    pub struct ProcessTerminalSize {
+        /// `cols`.
+        cols: u16 = "cols",
+        /// `rows`.
+        rows: u16 = "rows",
+    }
+}
+
+record! {
+    /// The parameters of `process/writeStdin`.
+    pub struct ProcessWriteStdinParams {
+        /// `closeStdin`: optional.
+        close_stdin: bool = "closeStdin" or default,
+        /// `deltaBase64`: optional.
+        delta_base64: Option<String> = "deltaBase64" or none,
+        /// `processHandle`.
+        process_handle: String = "processHandle",
+    }
 }
 
 impl ProcessWriteStdinParams {
@@ -1092,20 +1065,22 @@ impl ProcessWriteStdinParams {
     }
 }
 
-/// The answer to `process/writeStdin`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProcessWriteStdinResponse {}
+record! {
+    /// The answer to `process/writeStdin`.
+    #[derive(Default)]
+    pub struct ProcessWriteStdinResponse {
+    }
+}
 
-/// Upstream's `RequestPermissionProfile`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RequestPermissionProfile {
-    /// `fileSystem`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_system: Option<AdditionalFileSystemPermissions>,
-    /// `network`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub network: Option<AdditionalNetworkPermissions>,
+record! {
+    /// Upstream's `RequestPermissionProfile`.
+    #[derive(Default)]
+    pub struct RequestPermissionProfile {
+        /// `fileSystem`: optional.
+        file_system: Option<AdditionalFileSystemPermissions> = "fileSystem" or none,
+        /// `network`: optional.
+        network: Option<AdditionalNetworkPermissions> = "network" or none,
+    }
 }
 
 keyed! {
@@ -1126,25 +1101,28 @@ keyed! {
     }
 }
 
-/// Upstream's `ReviewDecisionApprovedExecpolicyAmendment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReviewDecisionApprovedExecpolicyAmendment {
-    /// `proposed_execpolicy_amendment`.
-    pub proposed_execpolicy_amendment: Vec<String>,
+record! {
+    /// Upstream's `ReviewDecisionApprovedExecpolicyAmendment`.
+    pub struct ReviewDecisionApprovedExecpolicyAmendment {
+        /// `proposed_execpolicy_amendment`.
+        proposed_execpolicy_amendment: Vec<String> = "proposed_execpolicy_amendment",
+    }
 }
 
-/// Upstream's `ReviewDecisionDenied`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReviewDecisionDenied {
-    /// `rejection`.
-    pub rejection: String,
+record! {
+    /// Upstream's `ReviewDecisionDenied`.
+    pub struct ReviewDecisionDenied {
+        /// `rejection`.
+        rejection: String = "rejection",
+    }
 }
 
-/// Upstream's `ReviewDecisionNetworkPolicyAmendment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReviewDecisionNetworkPolicyAmendment {
-    /// `network_policy_amendment`.
-    pub network_policy_amendment: NetworkPolicyAmendment,
+record! {
+    /// Upstream's `ReviewDecisionNetworkPolicyAmendment`.
+    pub struct ReviewDecisionNetworkPolicyAmendment {
+        /// `network_policy_amendment`.
+        network_policy_amendment: NetworkPolicyAmendment = "network_policy_amendment",
+    }
 }
 
 words! {
@@ -1154,17 +1132,16 @@ words! {
     }
 }
 
-/// The parameters of `review/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReviewStartParams {
-    /// `delivery`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delivery: Option<ReviewDelivery>,
-    /// `target`.
-    pub target: ReviewTarget,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `review/start`.
+    pub struct ReviewStartParams {
+        /// `delivery`: optional.
+        delivery: Option<ReviewDelivery> = "delivery" or none,
+        /// `target`.
+        target: ReviewTarget = "target",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ReviewStartParams {
@@ -1174,14 +1151,14 @@ impl ReviewStartParams {
     }
 }
 
-/// The answer to `review/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReviewStartResponse {
-    /// `reviewThreadId`.
-    pub review_thread_id: String,
-    /// `turn`.
-    pub turn: Turn,
+record! {
+    /// The answer to `review/start`.
+    pub struct ReviewStartResponse {
+        /// `reviewThreadId`.
+        review_thread_id: String = "reviewThreadId",
+        /// `turn`.
+        turn: Turn = "turn",
+    }
 }
 
 tagged! {
@@ -1194,21 +1171,22 @@ tagged! {
     }
 }
 
-/// Upstream's `ReviewTargetBaseBranch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReviewTargetBaseBranch {
-    /// `branch`.
-    pub branch: String,
+record! {
+    /// Upstream's `ReviewTargetBaseBranch`.
+    pub struct ReviewTargetBaseBranch {
+        /// `branch`.
+        branch: String = "branch",
+    }
 }
 
-/// Upstream's `ReviewTargetCommit`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReviewTargetCommit {
-    /// `sha`.
-    pub sha: String,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+record! {
+    /// Upstream's `ReviewTargetCommit`.
+    pub struct ReviewTargetCommit {
+        /// `sha`.
+        sha: String = "sha",
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+    }
 }
 
 impl ReviewTargetCommit {
@@ -1218,11 +1196,12 @@ impl ReviewTargetCommit {
     }
 }
 
-/// Upstream's `ReviewTargetCustom`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReviewTargetCustom {
-    /// `instructions`.
-    pub instructions: String,
+record! {
+    /// Upstream's `ReviewTargetCustom`.
+    pub struct ReviewTargetCustom {
+        /// `instructions`.
+        instructions: String = "instructions",
+    }
 }
 
 words! {
@@ -1244,55 +1223,50 @@ tagged! {
     }
 }
 
-/// Upstream's `SandboxPolicyExternalSandbox`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SandboxPolicyExternalSandbox {
-    /// `networkAccess`: optional, `"restricted"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub network_access: Option<NetworkAccess>,
+record! {
+    /// Upstream's `SandboxPolicyExternalSandbox`.
+    #[derive(Default)]
+    pub struct SandboxPolicyExternalSandbox {
+        /// `networkAccess`: optional, `"restricted"` if missing.
+        network_access: Option<NetworkAccess> = "networkAccess" or none,
+    }
 }
 
-/// Upstream's `SandboxPolicyReadOnly`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SandboxPolicyReadOnly {
-    /// `networkAccess`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub network_access: bool,
+record! {
+    /// Upstream's `SandboxPolicyReadOnly`.
+    #[derive(Default)]
+    pub struct SandboxPolicyReadOnly {
+        /// `networkAccess`: optional.
+        network_access: bool = "networkAccess" or default,
+    }
 }
 
-/// Upstream's `SandboxPolicyWorkspaceWrite`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SandboxPolicyWorkspaceWrite {
-    /// `excludeSlashTmp`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub exclude_slash_tmp: bool,
-    /// `excludeTmpdirEnvVar`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub exclude_tmpdir_env_var: bool,
-    /// `networkAccess`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub network_access: bool,
-    /// `writableRoots`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub writable_roots: Vec<AbsolutePathBuf>,
+record! {
+    /// Upstream's `SandboxPolicyWorkspaceWrite`.
+    #[derive(Default)]
+    pub struct SandboxPolicyWorkspaceWrite {
+        /// `excludeSlashTmp`: optional.
+        exclude_slash_tmp: bool = "excludeSlashTmp" or default,
+        /// `excludeTmpdirEnvVar`: optional.
+        exclude_tmpdir_env_var: bool = "excludeTmpdirEnvVar" or default,
+        /// `networkAccess`: optional.
+        network_access: bool = "networkAccess" or default,
+        /// `writableRoots`: optional.
+        writable_roots: Vec<AbsolutePathBuf> = "writableRoots" or default,
+    }
 }
 
-/// Upstream's `SandboxWorkspaceWrite`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SandboxWorkspaceWrite {
-    /// `exclude_slash_tmp`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub exclude_slash_tmp: bool,
-    /// `exclude_tmpdir_env_var`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub exclude_tmpdir_env_var: bool,
-    /// `network_access`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub network_access: bool,
-    /// `writable_roots`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub writable_roots: Vec<String>,
+record! {
+    /// Upstream's `SandboxWorkspaceWrite`.
+    #[derive(Default)]
+    pub struct SandboxWorkspaceWrite {
+        /// `exclude_slash_tmp`: optional.
+        exclude_slash_tmp: bool = "exclude_slash_tmp" or default,
+        /// `exclude_tmpdir_env_var`: optional.
+        exclude_tmpdir_env_var: bool = "exclude_tmpdir_env_var" or default,
+        /// `network_access`: optional.
+        network_access: bool = "network_access" or default,
+        /// `writable_roots`: optional.
+        writable_roots: Vec<String> = "writable_roots" or default,
+    }
 }

@@ -3,12 +3,13 @@
 
 use super::*;
 
-/// Upstream's `AnalyticsConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AnalyticsConfig {
-    /// `enabled`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
+record! {
+    /// Upstream's `AnalyticsConfig`.
+    #[derive(Default)]
+    pub struct AnalyticsConfig {
+        /// `enabled`: optional.
+        enabled: Option<bool> = "enabled" or none,
+    }
 }
 
 words! {
@@ -34,21 +35,20 @@ keyed! {
     }
 }
 
-/// Upstream's `AskForApprovalGranular`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AskForApprovalGranular {
-    /// `mcp_elicitations`.
-    pub mcp_elicitations: bool,
-    /// `request_permissions`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub request_permissions: bool,
-    /// `rules`.
-    pub rules: bool,
-    /// `sandbox_approval`.
-    pub sandbox_approval: bool,
-    /// `skill_approval`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub skill_approval: bool,
+record! {
+    /// Upstream's `AskForApprovalGranular`.
+    pub struct AskForApprovalGranular {
+        /// `mcp_elicitations`.
+        mcp_elicitations: bool = "mcp_elicitations",
+        /// `request_permissions`: optional.
+        request_permissions: bool = "request_permissions" or default,
+        /// `rules`.
+        rules: bool = "rules",
+        /// `sandbox_approval`.
+        sandbox_approval: bool = "sandbox_approval",
+        /// `skill_approval`: optional.
+        skill_approval: bool = "skill_approval" or default,
+    }
 }
 
 impl AskForApprovalGranular {
@@ -64,104 +64,77 @@ impl AskForApprovalGranular {
     }
 }
 
-/// Upstream's `Config`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Config {
-    /// `analytics`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub analytics: Option<AnalyticsConfig>,
-    /// `approval_policy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_policy: Option<AskForApproval>,
-    /// `approvals_reviewer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    /// `apps`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub apps: Option<AppsConfig>,
-    /// `browser_use`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub browser_use: Option<BrowserUseConfig>,
-    /// `compact_prompt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub compact_prompt: Option<String>,
-    /// `computer_use`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub computer_use: Option<ComputerUseConfig>,
-    /// `desktop`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub desktop: Option<BTreeMap<String, Json>>,
-    /// `developer_instructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub developer_instructions: Option<String>,
-    /// `forced_chatgpt_workspace_id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forced_chatgpt_workspace_id: Option<ForcedChatgptWorkspaceIds>,
-    /// `forced_login_method`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forced_login_method: Option<ForcedLoginMethod>,
-    /// `instructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instructions: Option<String>,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `model_auto_compact_token_limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_auto_compact_token_limit: Option<i64>,
-    /// `model_auto_compact_token_limit_scope`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_auto_compact_token_limit_scope: Option<AutoCompactTokenLimitScope>,
-    /// `model_context_window`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_context_window: Option<i64>,
-    /// `model_provider`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_provider: Option<String>,
-    /// `model_reasoning_effort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_reasoning_effort: Option<ReasoningEffort>,
-    /// `model_reasoning_summary`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_reasoning_summary: Option<ReasoningSummary>,
-    /// `model_verbosity`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_verbosity: Option<Verbosity>,
-    /// `review_model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub review_model: Option<String>,
-    /// `sandbox_mode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox_mode: Option<SandboxMode>,
-    /// `sandbox_workspace_write`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox_workspace_write: Option<SandboxWorkspaceWrite>,
-    /// `service_tier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `tools`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tools: Option<ToolsV2>,
-    /// `web_search`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub web_search: Option<WebSearchMode>,
+record! {
+    /// Upstream's `Config`.
+    #[derive(Default)]
+    pub struct Config {
+        /// `analytics`: optional.
+        analytics: Option<AnalyticsConfig> = "analytics" or none,
+        /// `approval_policy`: optional.
+        approval_policy: Option<AskForApproval> = "approval_policy" or none,
+        /// `approvals_reviewer`: optional.
+        approvals_reviewer: Option<ApprovalsReviewer> = "approvals_reviewer" or none,
+        /// `apps`: optional.
+        apps: Option<AppsConfig> = "apps" or none,
+        /// `browser_use`: optional.
+        browser_use: Option<BrowserUseConfig> = "browser_use" or none,
+        /// `compact_prompt`: optional.
+        compact_prompt: Option<String> = "compact_prompt" or none,
+        /// `computer_use`: optional.
+        computer_use: Option<ComputerUseConfig> = "computer_use" or none,
+        /// `desktop`: optional.
+        desktop: Option<BTreeMap<String, Json>> = "desktop" or none,
+        /// `developer_instructions`: optional.
+        developer_instructions: Option<String> = "developer_instructions" or none,
+        /// `forced_chatgpt_workspace_id`: optional.
+        forced_chatgpt_workspace_id: Option<ForcedChatgptWorkspaceIds> = "forced_chatgpt_workspace_id" or none,
+        /// `forced_login_method`: optional.
+        forced_login_method: Option<ForcedLoginMethod> = "forced_login_method" or none,
+        /// `instructions`: optional.
+        instructions: Option<String> = "instructions" or none,
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `model_auto_compact_token_limit`: optional.
+        model_auto_compact_token_limit: Option<i64> = "model_auto_compact_token_limit" or none,
+        /// `model_auto_compact_token_limit_scope`: optional.
+        model_auto_compact_token_limit_scope: Option<AutoCompactTokenLimitScope> = "model_auto_compact_token_limit_scope" or none,
+        /// `model_context_window`: optional.
+        model_context_window: Option<i64> = "model_context_window" or none,
+        /// `model_provider`: optional.
+        model_provider: Option<String> = "model_provider" or none,
+        /// `model_reasoning_effort`: optional.
+        model_reasoning_effort: Option<ReasoningEffort> = "model_reasoning_effort" or none,
+        /// `model_reasoning_summary`: optional.
+        model_reasoning_summary: Option<ReasoningSummary> = "model_reasoning_summary" or none,
+        /// `model_verbosity`: optional.
+        model_verbosity: Option<Verbosity> = "model_verbosity" or none,
+        /// `review_model`: optional.
+        review_model: Option<String> = "review_model" or none,
+        /// `sandbox_mode`: optional.
+        sandbox_mode: Option<SandboxMode> = "sandbox_mode" or none,
+        /// `sandbox_workspace_write`: optional.
+        sandbox_workspace_write: Option<SandboxWorkspaceWrite> = "sandbox_workspace_write" or none,
+        /// `service_tier`: optional.
+        service_tier: Option<String> = "service_tier" or none,
+        /// `tools`: optional.
+        tools: Option<ToolsV2> = "tools" or none,
+        /// `web_search`: optional.
+        web_search: Option<WebSearchMode> = "web_search" or none,
+    }
 }
 
-/// The parameters of `config/batchWrite`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigBatchWriteParams {
-    /// `edits`.
-    pub edits: Vec<ConfigEdit>,
-    /// `expectedVersion`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expected_version: Option<String>,
-    /// `filePath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_path: Option<String>,
-    /// `reloadUserConfig`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub reload_user_config: bool,
+record! {
+    /// The parameters of `config/batchWrite`.
+    pub struct ConfigBatchWriteParams {
+        /// `edits`.
+        edits: Vec<ConfigEdit> = "edits",
+        /// `expectedVersion`: optional.
+        expected_version: Option<String> = "expectedVersion" or none,
+        /// `filePath`: optional.
+        file_path: Option<String> = "filePath" or none,
+        /// `reloadUserConfig`: optional.
+        reload_user_config: bool = "reloadUserConfig" or default,
+    }
 }
 
 impl ConfigBatchWriteParams {
@@ -171,40 +144,40 @@ impl ConfigBatchWriteParams {
     }
 }
 
-/// Upstream's `ConfigEdit`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigEdit {
-    /// `keyPath`.
-    pub key_path: String,
-    /// `mergeStrategy`.
-    pub merge_strategy: MergeStrategy,
-    /// `value`.
-    pub value: Json,
+record! {
+    /// Upstream's `ConfigEdit`.
+    pub struct ConfigEdit {
+        /// `keyPath`.
+        key_path: String = "keyPath",
+        /// `mergeStrategy`.
+        merge_strategy: MergeStrategy = "mergeStrategy",
+        /// `value`.
+        value: Json = "value",
+    }
 }
 
-/// Upstream's `ConfigLayer`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigLayer {
-    /// `config`.
-    pub config: Json,
-    /// `disabledReason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disabled_reason: Option<String>,
-    /// `name`.
-    pub name: ConfigLayerSource,
-    /// `version`.
-    pub version: String,
+record! {
+    /// Upstream's `ConfigLayer`.
+    pub struct ConfigLayer {
+        /// `config`.
+        config: Json = "config",
+        /// `disabledReason`: optional.
+        disabled_reason: Option<String> = "disabledReason" or none,
+        /// `name`.
+        name: ConfigLayerSource = "name",
+        /// `version`.
+        version: String = "version",
+    }
 }
 
-/// Upstream's `ConfigLayerMetadata`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfigLayerMetadata {
-    /// `name`.
-    pub name: ConfigLayerSource,
-    /// `version`.
-    pub version: String,
+record! {
+    /// Upstream's `ConfigLayerMetadata`.
+    pub struct ConfigLayerMetadata {
+        /// `name`.
+        name: ConfigLayerSource = "name",
+        /// `version`.
+        version: String = "version",
+    }
 }
 
 tagged! {
@@ -222,223 +195,191 @@ tagged! {
     }
 }
 
-/// Upstream's `ConfigLayerSourceEnterpriseManaged`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfigLayerSourceEnterpriseManaged {
-    /// `id`.
-    pub id: String,
-    /// `name`.
-    pub name: String,
+record! {
+    /// Upstream's `ConfigLayerSourceEnterpriseManaged`.
+    pub struct ConfigLayerSourceEnterpriseManaged {
+        /// `id`.
+        id: String = "id",
+        /// `name`.
+        name: String = "name",
+    }
 }
 
-/// Upstream's `ConfigLayerSourceLegacyManagedConfigTomlFromFile`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfigLayerSourceLegacyManagedConfigTomlFromFile {
-    /// `file`.
-    pub file: AbsolutePathBuf,
+record! {
+    /// Upstream's `ConfigLayerSourceLegacyManagedConfigTomlFromFile`.
+    pub struct ConfigLayerSourceLegacyManagedConfigTomlFromFile {
+        /// `file`.
+        file: AbsolutePathBuf = "file",
+    }
 }
 
-/// Upstream's `ConfigLayerSourceMdm`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfigLayerSourceMdm {
-    /// `domain`.
-    pub domain: String,
-    /// `key`.
-    pub key: String,
+record! {
+    /// Upstream's `ConfigLayerSourceMdm`.
+    pub struct ConfigLayerSourceMdm {
+        /// `domain`.
+        domain: String = "domain",
+        /// `key`.
+        key: String = "key",
+    }
 }
 
-/// Upstream's `ConfigLayerSourcePackagedDefaults`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfigLayerSourcePackagedDefaults {
-    /// `file`.
-    pub file: AbsolutePathBuf,
+record! {
+    /// Upstream's `ConfigLayerSourcePackagedDefaults`.
+    pub struct ConfigLayerSourcePackagedDefaults {
+        /// `file`.
+        file: AbsolutePathBuf = "file",
+    }
 }
 
-/// Upstream's `ConfigLayerSourceProject`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigLayerSourceProject {
-    /// `dotCodexFolder`.
-    pub dot_codex_folder: AbsolutePathBuf,
+record! {
+    /// Upstream's `ConfigLayerSourceProject`.
+    pub struct ConfigLayerSourceProject {
+        /// `dotCodexFolder`.
+        dot_codex_folder: AbsolutePathBuf = "dotCodexFolder",
+    }
 }
 
-/// Upstream's `ConfigLayerSourceSystem`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfigLayerSourceSystem {
-    /// `file`.
-    pub file: AbsolutePathBuf,
+record! {
+    /// Upstream's `ConfigLayerSourceSystem`.
+    pub struct ConfigLayerSourceSystem {
+        /// `file`.
+        file: AbsolutePathBuf = "file",
+    }
 }
 
-/// Upstream's `ConfigLayerSourceUser`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfigLayerSourceUser {
-    /// `file`.
-    pub file: AbsolutePathBuf,
-    /// `profile`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
+record! {
+    /// Upstream's `ConfigLayerSourceUser`.
+    pub struct ConfigLayerSourceUser {
+        /// `file`.
+        file: AbsolutePathBuf = "file",
+        /// `profile`: optional.
+        profile: Option<String> = "profile" or none,
+    }
 }
 
-/// The parameters of `config/read`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigReadParams {
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `includeLayers`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub include_layers: bool,
+record! {
+    /// The parameters of `config/read`.
+    #[derive(Default)]
+    pub struct ConfigReadParams {
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `includeLayers`: optional.
+        include_layers: bool = "includeLayers" or default,
+    }
 }
 
-/// The answer to `config/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfigReadResponse {
-    /// `config`.
-    pub config: Config,
-    /// `layers`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub layers: Option<Vec<ConfigLayer>>,
-    /// `origins`.
-    pub origins: BTreeMap<String, ConfigLayerMetadata>,
+record! {
+    /// The answer to `config/read`.
+    pub struct ConfigReadResponse {
+        /// `config`.
+        config: Config = "config",
+        /// `layers`: optional.
+        layers: Option<Vec<ConfigLayer>> = "layers" or none,
+        /// `origins`.
+        origins: BTreeMap<String, ConfigLayerMetadata> = "origins",
+    }
 }
 
-/// Upstream's `ConfigRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigRequirements {
-    /// `additionalDeveloperInstructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_developer_instructions: Option<String>,
-    /// `allowAppshots`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_appshots: Option<bool>,
-    /// `allowBrowserAndComputerUse`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_browser_and_computer_use: Option<bool>,
-    /// `allowLoginShell`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_login_shell: Option<bool>,
-    /// `allowManagedHooksOnly`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_managed_hooks_only: Option<bool>,
-    /// `allowRemoteControl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_remote_control: Option<bool>,
-    /// `allowedApprovalPolicies`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_approval_policies: Option<Vec<AskForApproval>>,
-    /// `allowedApprovalsReviewers`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_approvals_reviewers: Option<Vec<ApprovalsReviewer>>,
-    /// `allowedLoginMethods`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_login_methods: Option<Vec<ForcedLoginMethod>>,
-    /// `allowedPermissionProfiles`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_permission_profiles: Option<BTreeMap<String, bool>>,
-    /// `allowedSandboxModes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_sandbox_modes: Option<Vec<SandboxMode>>,
-    /// `allowedWebSearchModes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_web_search_modes: Option<Vec<WebSearchMode>>,
-    /// `allowedWindowsSandboxImplementations`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_windows_sandbox_implementations: Option<Vec<WindowsSandboxImplementation>>,
-    /// `application`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub application: Option<ApplicationRequirements>,
-    /// `autoReview`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auto_review: Option<AutoReviewRequirements>,
-    /// `browserUse`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub browser_use: Option<BrowserUseRequirements>,
-    /// `chatgptBaseUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chatgpt_base_url: Option<String>,
-    /// `checkForUpdateOnStartup`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub check_for_update_on_startup: Option<bool>,
-    /// `cliAuthCredentialsStore`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cli_auth_credentials_store: Option<CliAuthCredentialsStoreMode>,
-    /// `computerUse`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub computer_use: Option<ComputerUseRequirements>,
-    /// `defaultPermissions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_permissions: Option<String>,
-    /// `enforceResidency`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enforce_residency: Option<ResidencyRequirement>,
-    /// `featureRequirements`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub feature_requirements: Option<BTreeMap<String, bool>>,
-    /// `feedback`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub feedback: Option<FeedbackRequirements>,
-    /// `hooks`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hooks: Option<ManagedHooksRequirements>,
-    /// `inAppBrowser`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub in_app_browser: Option<InAppBrowserRequirements>,
-    /// `logDir`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_dir: Option<String>,
-    /// `modelCatalogJson`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_catalog_json: Option<String>,
-    /// `modelProvider`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_provider: Option<String>,
-    /// `modelProviders`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_providers: Option<BTreeMap<String, Json>>,
-    /// `models`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub models: Option<ModelsRequirements>,
-    /// `network`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub network: Option<NetworkRequirements>,
-    /// `otel`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub otel: Option<OtelRequirements>,
-    /// `sqliteHome`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sqlite_home: Option<String>,
+record! {
+    /// Upstream's `ConfigRequirements`.
+    #[derive(Default)]
+    pub struct ConfigRequirements {
+        /// `additionalDeveloperInstructions`: optional.
+        additional_developer_instructions: Option<String> = "additionalDeveloperInstructions" or none,
+        /// `allowAppshots`: optional.
+        allow_appshots: Option<bool> = "allowAppshots" or none,
+        /// `allowBrowserAndComputerUse`: optional.
+        allow_browser_and_computer_use: Option<bool> = "allowBrowserAndComputerUse" or none,
+        /// `allowLoginShell`: optional.
+        allow_login_shell: Option<bool> = "allowLoginShell" or none,
+        /// `allowManagedHooksOnly`: optional.
+        allow_managed_hooks_only: Option<bool> = "allowManagedHooksOnly" or none,
+        /// `allowRemoteControl`: optional.
+        allow_remote_control: Option<bool> = "allowRemoteControl" or none,
+        /// `allowedApprovalPolicies`: optional.
+        allowed_approval_policies: Option<Vec<AskForApproval>> = "allowedApprovalPolicies" or none,
+        /// `allowedApprovalsReviewers`: optional.
+        allowed_approvals_reviewers: Option<Vec<ApprovalsReviewer>> = "allowedApprovalsReviewers" or none,
+        /// `allowedLoginMethods`: optional.
+        allowed_login_methods: Option<Vec<ForcedLoginMethod>> = "allowedLoginMethods" or none,
+        /// `allowedPermissionProfiles`: optional.
+        allowed_permission_profiles: Option<BTreeMap<String, bool>> = "allowedPermissionProfiles" or none,
+        /// `allowedSandboxModes`: optional.
+        allowed_sandbox_modes: Option<Vec<SandboxMode>> = "allowedSandboxModes" or none,
+        /// `allowedWebSearchModes`: optional.
+        allowed_web_search_modes: Option<Vec<WebSearchMode>> = "allowedWebSearchModes" or none,
+        /// `allowedWindowsSandboxImplementations`: optional.
+        allowed_windows_sandbox_implementations: Option<Vec<WindowsSandboxImplementation>> = "allowedWindowsSandboxImplementations" or none,
+        /// `application`: optional.
+        application: Option<ApplicationRequirements> = "application" or none,
+        /// `autoReview`: optional.
+        auto_review: Option<AutoReviewRequirements> = "autoReview" or none,
+        /// `browserUse`: optional.
+        browser_use: Option<BrowserUseRequirements> = "browserUse" or none,
+        /// `chatgptBaseUrl`: optional.
+        chatgpt_base_url: Option<String> = "chatgptBaseUrl" or none,
+        /// `checkForUpdateOnStartup`: optional.
+        check_for_update_on_startup: Option<bool> = "checkForUpdateOnStartup" or none,
+        /// `cliAuthCredentialsStore`: optional.
+        cli_auth_credentials_store: Option<CliAuthCredentialsStoreMode> = "cliAuthCredentialsStore" or none,
+        /// `computerUse`: optional.
+        computer_use: Option<ComputerUseRequirements> = "computerUse" or none,
+        /// `defaultPermissions`: optional.
+        default_permissions: Option<String> = "defaultPermissions" or none,
+        /// `enforceResidency`: optional.
+        enforce_residency: Option<ResidencyRequirement> = "enforceResidency" or none,
+        /// `featureRequirements`: optional.
+        feature_requirements: Option<BTreeMap<String, bool>> = "featureRequirements" or none,
+        /// `feedback`: optional.
+        feedback: Option<FeedbackRequirements> = "feedback" or none,
+        /// `hooks`: optional.
+        hooks: Option<ManagedHooksRequirements> = "hooks" or none,
+        /// `inAppBrowser`: optional.
+        in_app_browser: Option<InAppBrowserRequirements> = "inAppBrowser" or none,
+        /// `logDir`: optional.
+        log_dir: Option<String> = "logDir" or none,
+        /// `modelCatalogJson`: optional.
+        model_catalog_json: Option<String> = "modelCatalogJson" or none,
+        /// `modelProvider`: optional.
+        model_provider: Option<String> = "modelProvider" or none,
+        /// `modelProviders`: optional.
+        model_providers: Option<BTreeMap<String, Json>> = "modelProviders" or none,
+        /// `models`: optional.
+        models: Option<ModelsRequirements> = "models" or none,
+        /// `network`: optional.
+        network: Option<NetworkRequirements> = "network" or none,
+        /// `otel`: optional.
+        otel: Option<OtelRequirements> = "otel" or none,
+        /// `sqliteHome`: optional.
+        sqlite_home: Option<String> = "sqliteHome" or none,
+    }
 }
 
-/// The answer to `configRequirements/read`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigRequirementsReadResponse {
-    /// `requirements`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requirements: Option<ConfigRequirements>,
-    /// `supportsIndependentSpeedModes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub supports_independent_speed_modes: Option<bool>,
+record! {
+    /// The answer to `configRequirements/read`.
+    #[derive(Default)]
+    pub struct ConfigRequirementsReadResponse {
+        /// `requirements`: optional.
+        requirements: Option<ConfigRequirements> = "requirements" or none,
+        /// `supportsIndependentSpeedModes`: optional.
+        supports_independent_speed_modes: Option<bool> = "supportsIndependentSpeedModes" or none,
+    }
 }
 
-/// The parameters of `config/value/write`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigValueWriteParams {
-    /// `expectedVersion`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expected_version: Option<String>,
-    /// `filePath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_path: Option<String>,
-    /// `keyPath`.
-    pub key_path: String,
-    /// `mergeStrategy`.
-    pub merge_strategy: MergeStrategy,
-    /// `value`.
-    pub value: Json,
+record! {
+    /// The parameters of `config/value/write`.
+    pub struct ConfigValueWriteParams {
+        /// `expectedVersion`: optional.
+        expected_version: Option<String> = "expectedVersion" or none,
+        /// `filePath`: optional.
+        file_path: Option<String> = "filePath" or none,
+        /// `keyPath`.
+        key_path: String = "keyPath",
+        /// `mergeStrategy`.
+        merge_strategy: MergeStrategy = "mergeStrategy",
+        /// `value`.
+        value: Json = "value",
+    }
 }
 
 impl ConfigValueWriteParams {
@@ -448,42 +389,40 @@ impl ConfigValueWriteParams {
     }
 }
 
-/// What `configWarning` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfigWarningNotification {
-    /// `details`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<String>,
-    /// `path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// `range`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub range: Option<TextRange>,
-    /// `summary`.
-    pub summary: String,
+record! {
+    /// What `configWarning` tells.
+    pub struct ConfigWarningNotification {
+        /// `details`: optional.
+        details: Option<String> = "details" or none,
+        /// `path`: optional.
+        path: Option<String> = "path" or none,
+        /// `range`: optional.
+        range: Option<TextRange> = "range" or none,
+        /// `summary`.
+        summary: String = "summary",
+    }
 }
 
-/// The answer to `config/value/write`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigWriteResponse {
-    /// `filePath`.
-    pub file_path: AbsolutePathBuf,
-    /// `overriddenMetadata`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub overridden_metadata: Option<OverriddenMetadata>,
-    /// `status`.
-    pub status: WriteStatus,
-    /// `version`.
-    pub version: String,
+record! {
+    /// The answer to `config/value/write`.
+    pub struct ConfigWriteResponse {
+        /// `filePath`.
+        file_path: AbsolutePathBuf = "filePath",
+        /// `overriddenMetadata`: optional.
+        overridden_metadata: Option<OverriddenMetadata> = "overriddenMetadata" or none,
+        /// `status`.
+        status: WriteStatus = "status",
+        /// `version`.
+        version: String = "version",
+    }
 }
 
-/// Upstream's `ConfigurationReasoning`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfigurationReasoning {
-    /// `effort`.
-    pub effort: ReasoningEffort,
+record! {
+    /// Upstream's `ConfigurationReasoning`.
+    pub struct ConfigurationReasoning {
+        /// `effort`.
+        effort: ReasoningEffort = "effort",
+    }
 }
 
 tagged! {
@@ -496,117 +435,107 @@ tagged! {
     }
 }
 
-/// Upstream's `ConfiguredHookHandlerCommand`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfiguredHookHandlerCommand {
-    /// `additionalContextLimit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_context_limit: Option<u64>,
-    /// `async`.
-    pub r#async: bool,
-    /// `command`.
-    pub command: String,
-    /// `commandWindows`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command_windows: Option<String>,
-    /// `statusMessage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status_message: Option<String>,
-    /// `timeoutSec`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_sec: Option<u64>,
+record! {
+    /// Upstream's `ConfiguredHookHandlerCommand`.
+    pub struct ConfiguredHookHandlerCommand {
+        /// `additionalContextLimit`: optional.
+        additional_context_limit: Option<u64> = "additionalContextLimit" or none,
+        /// `async`.
+        r#async: bool = "async",
+        /// `command`.
+        command: String = "command",
+        /// `commandWindows`: optional.
+        command_windows: Option<String> = "commandWindows" or none,
+        /// `statusMessage`: optional.
+        status_message: Option<String> = "statusMessage" or none,
+        /// `timeoutSec`: optional.
+        timeout_sec: Option<u64> = "timeoutSec" or none,
+    }
 }
 
-/// Upstream's `ConfiguredHookHandlerMcpTool`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfiguredHookHandlerMcpTool {
-    /// `input`.
-    pub input: BTreeMap<String, Json>,
-    /// `server`.
-    pub server: String,
-    /// `statusMessage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status_message: Option<String>,
-    /// `timeoutSec`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_sec: Option<u64>,
-    /// `tool`.
-    pub tool: String,
+record! {
+    /// Upstream's `ConfiguredHookHandlerMcpTool`.
+    pub struct ConfiguredHookHandlerMcpTool {
+        /// `input`.
+        input: BTreeMap<String, Json> = "input",
+        /// `server`.
+        server: String = "server",
+        /// `statusMessage`: optional.
+        status_message: Option<String> = "statusMessage" or none,
+        /// `timeoutSec`: optional.
+        timeout_sec: Option<u64> = "timeoutSec" or none,
+        /// `tool`.
+        tool: String = "tool",
+    }
 }
 
-/// Upstream's `ConfiguredHookMatcherGroup`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConfiguredHookMatcherGroup {
-    /// `hooks`.
-    pub hooks: Vec<ConfiguredHookHandler>,
-    /// `matcher`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matcher: Option<String>,
+record! {
+    /// Upstream's `ConfiguredHookMatcherGroup`.
+    pub struct ConfiguredHookMatcherGroup {
+        /// `hooks`.
+        hooks: Vec<ConfiguredHookHandler> = "hooks",
+        /// `matcher`: optional.
+        matcher: Option<String> = "matcher" or none,
+    }
 }
 
-/// Upstream's `ExperimentalFeature`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExperimentalFeature {
-    /// `announcement`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub announcement: Option<String>,
-    /// `defaultEnabled`.
-    pub default_enabled: bool,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `displayName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub display_name: Option<String>,
-    /// `enabled`.
-    pub enabled: bool,
-    /// `name`.
-    pub name: String,
-    /// `stage`.
-    pub stage: ExperimentalFeatureStage,
+record! {
+    /// Upstream's `ExperimentalFeature`.
+    pub struct ExperimentalFeature {
+        /// `announcement`: optional.
+        announcement: Option<String> = "announcement" or none,
+        /// `defaultEnabled`.
+        default_enabled: bool = "defaultEnabled",
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `displayName`: optional.
+        display_name: Option<String> = "displayName" or none,
+        /// `enabled`.
+        enabled: bool = "enabled",
+        /// `name`.
+        name: String = "name",
+        /// `stage`.
+        stage: ExperimentalFeatureStage = "stage",
+    }
 }
 
-/// The parameters of `experimentalFeature/enablement/set`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ExperimentalFeatureEnablementSetParams {
-    /// `enablement`.
-    pub enablement: BTreeMap<String, bool>,
+record! {
+    /// The parameters of `experimentalFeature/enablement/set`.
+    pub struct ExperimentalFeatureEnablementSetParams {
+        /// `enablement`.
+        enablement: BTreeMap<String, bool> = "enablement",
+    }
 }
 
-/// The answer to `experimentalFeature/enablement/set`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ExperimentalFeatureEnablementSetResponse {
-    /// `enablement`.
-    pub enablement: BTreeMap<String, bool>,
+record! {
+    /// The answer to `experimentalFeature/enablement/set`.
+    pub struct ExperimentalFeatureEnablementSetResponse {
+        /// `enablement`.
+        enablement: BTreeMap<String, bool> = "enablement",
+    }
 }
 
-/// The parameters of `experimentalFeature/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExperimentalFeatureListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// The parameters of `experimentalFeature/list`.
+    #[derive(Default)]
+    pub struct ExperimentalFeatureListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
-/// The answer to `experimentalFeature/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExperimentalFeatureListResponse {
-    /// `data`.
-    pub data: Vec<ExperimentalFeature>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `experimentalFeature/list`.
+    pub struct ExperimentalFeatureListResponse {
+        /// `data`.
+        data: Vec<ExperimentalFeature> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
 words! {
@@ -620,26 +549,26 @@ words! {
     }
 }
 
-/// What `hook/completed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookCompletedNotification {
-    /// `run`.
-    pub run: HookRunSummary,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
+record! {
+    /// What `hook/completed` tells.
+    pub struct HookCompletedNotification {
+        /// `run`.
+        run: HookRunSummary = "run",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`: optional.
+        turn_id: Option<String> = "turnId" or none,
+    }
 }
 
-/// Upstream's `HookErrorInfo`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HookErrorInfo {
-    /// `message`.
-    pub message: String,
-    /// `path`.
-    pub path: String,
+record! {
+    /// Upstream's `HookErrorInfo`.
+    pub struct HookErrorInfo {
+        /// `message`.
+        message: String = "message",
+        /// `path`.
+        path: String = "path",
+    }
 }
 
 words! {
@@ -715,193 +644,174 @@ shared! {
     ]
 }
 
-/// Upstream's `HookMetadataAgent`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookMetadataAgent {
-    /// `additionalContextLimit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_context_limit: Option<u64>,
-    /// `currentHash`.
-    pub current_hash: String,
-    /// `displayOrder`.
-    pub display_order: i64,
-    /// `enabled`.
-    pub enabled: bool,
-    /// `environmentId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// `eventName`.
-    pub event_name: HookEventName,
-    /// `isManaged`.
-    pub is_managed: bool,
-    /// `key`.
-    pub key: String,
-    /// `matcher`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matcher: Option<String>,
-    /// `pluginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plugin_id: Option<String>,
-    /// `source`.
-    pub source: HookSource,
-    /// `sourcePath`.
-    pub source_path: AbsolutePathBuf,
-    /// `statusMessage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status_message: Option<String>,
-    /// `timeoutSec`.
-    pub timeout_sec: u64,
-    /// `trustStatus`.
-    pub trust_status: HookTrustStatus,
+record! {
+    /// Upstream's `HookMetadataAgent`.
+    pub struct HookMetadataAgent {
+        /// `additionalContextLimit`: optional.
+        additional_context_limit: Option<u64> = "additionalContextLimit" or none,
+        /// `currentHash`.
+        current_hash: String = "currentHash",
+        /// `displayOrder`.
+        display_order: i64 = "displayOrder",
+        /// `enabled`.
+        enabled: bool = "enabled",
+        /// `environmentId`: optional.
+        environment_id: Option<String> = "environmentId" or none,
+        /// `eventName`.
+        event_name: HookEventName = "eventName",
+        /// `isManaged`.
+        is_managed: bool = "isManaged",
+        /// `key`.
+        key: String = "key",
+        /// `matcher`: optional.
+        matcher: Option<String> = "matcher" or none,
+        /// `pluginId`: optional.
+        plugin_id: Option<String> = "pluginId" or none,
+        /// `source`.
+        source: HookSource = "source",
+        /// `sourcePath`.
+        source_path: AbsolutePathBuf = "sourcePath",
+        /// `statusMessage`: optional.
+        status_message: Option<String> = "statusMessage" or none,
+        /// `timeoutSec`.
+        timeout_sec: u64 = "timeoutSec",
+        /// `trustStatus`.
+        trust_status: HookTrustStatus = "trustStatus",
+    }
 }
 
-/// Upstream's `HookMetadataCommand`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookMetadataCommand {
-    /// `async`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub r#async: bool,
-    /// `command`.
-    pub command: String,
-    /// `additionalContextLimit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_context_limit: Option<u64>,
-    /// `currentHash`.
-    pub current_hash: String,
-    /// `displayOrder`.
-    pub display_order: i64,
-    /// `enabled`.
-    pub enabled: bool,
-    /// `environmentId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// `eventName`.
-    pub event_name: HookEventName,
-    /// `isManaged`.
-    pub is_managed: bool,
-    /// `key`.
-    pub key: String,
-    /// `matcher`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matcher: Option<String>,
-    /// `pluginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plugin_id: Option<String>,
-    /// `source`.
-    pub source: HookSource,
-    /// `sourcePath`.
-    pub source_path: AbsolutePathBuf,
-    /// `statusMessage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status_message: Option<String>,
-    /// `timeoutSec`.
-    pub timeout_sec: u64,
-    /// `trustStatus`.
-    pub trust_status: HookTrustStatus,
+record! {
+    /// Upstream's `HookMetadataCommand`.
+    pub struct HookMetadataCommand {
+        /// `async`: optional.
+        r#async: bool = "async" or default,
+        /// `command`.
+        command: String = "command",
+        /// `additionalContextLimit`: optional.
+        additional_context_limit: Option<u64> = "additionalContextLimit" or none,
+        /// `currentHash`.
+        current_hash: String = "currentHash",
+        /// `displayOrder`.
+        display_order: i64 = "displayOrder",
+        /// `enabled`.
+        enabled: bool = "enabled",
+        /// `environmentId`: optional.
+        environment_id: Option<String> = "environmentId" or none,
+        /// `eventName`.
+        event_name: HookEventName = "eventName",
+        /// `isManaged`.
+        is_managed: bool = "isManaged",
+        /// `key`.
+        key: String = "key",
+        /// `matcher`: optional.
+        matcher: Option<String> = "matcher" or none,
+        /// `pluginId`: optional.
+        plugin_id: Option<String> = "pluginId" or none,
+        /// `source`.
+        source: HookSource = "source",
+        /// `sourcePath`.
+        source_path: AbsolutePathBuf = "sourcePath",
+        /// `statusMessage`: optional.
+        status_message: Option<String> = "statusMessage" or none,
+        /// `timeoutSec`.
+        timeout_sec: u64 = "timeoutSec",
+        /// `trustStatus`.
+        trust_status: HookTrustStatus = "trustStatus",
+    }
 }
 
-/// Upstream's `HookMetadataMcpTool`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookMetadataMcpTool {
-    /// `server`.
-    pub server: String,
-    /// `tool`.
-    pub tool: String,
-    /// `additionalContextLimit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_context_limit: Option<u64>,
-    /// `currentHash`.
-    pub current_hash: String,
-    /// `displayOrder`.
-    pub display_order: i64,
-    /// `enabled`.
-    pub enabled: bool,
-    /// `environmentId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// `eventName`.
-    pub event_name: HookEventName,
-    /// `isManaged`.
-    pub is_managed: bool,
-    /// `key`.
-    pub key: String,
-    /// `matcher`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matcher: Option<String>,
-    /// `pluginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plugin_id: Option<String>,
-    /// `source`.
-    pub source: HookSource,
-    /// `sourcePath`.
-    pub source_path: AbsolutePathBuf,
-    /// `statusMessage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status_message: Option<String>,
-    /// `timeoutSec`.
-    pub timeout_sec: u64,
-    /// `trustStatus`.
-    pub trust_status: HookTrustStatus,
+record! {
+    /// Upstream's `HookMetadataMcpTool`.
+    pub struct HookMetadataMcpTool {
+        /// `server`.
+        server: String = "server",
+        /// `tool`.
+        tool: String = "tool",
+        /// `additionalContextLimit`: optional.
+        additional_context_limit: Option<u64> = "additionalContextLimit" or none,
+        /// `currentHash`.
+        current_hash: String = "currentHash",
+        /// `displayOrder`.
+        display_order: i64 = "displayOrder",
+        /// `enabled`.
+        enabled: bool = "enabled",
+        /// `environmentId`: optional.
+        environment_id: Option<String> = "environmentId" or none,
+        /// `eventName`.
+        event_name: HookEventName = "eventName",
+        /// `isManaged`.
+        is_managed: bool = "isManaged",
+        /// `key`.
+        key: String = "key",
+        /// `matcher`: optional.
+        matcher: Option<String> = "matcher" or none,
+        /// `pluginId`: optional.
+        plugin_id: Option<String> = "pluginId" or none,
+        /// `source`.
+        source: HookSource = "source",
+        /// `sourcePath`.
+        source_path: AbsolutePathBuf = "sourcePath",
+        /// `statusMessage`: optional.
+        status_message: Option<String> = "statusMessage" or none,
+        /// `timeoutSec`.
+        timeout_sec: u64 = "timeoutSec",
+        /// `trustStatus`.
+        trust_status: HookTrustStatus = "trustStatus",
+    }
 }
 
-/// Upstream's `HookMetadataPrompt`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookMetadataPrompt {
-    /// `additionalContextLimit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_context_limit: Option<u64>,
-    /// `currentHash`.
-    pub current_hash: String,
-    /// `displayOrder`.
-    pub display_order: i64,
-    /// `enabled`.
-    pub enabled: bool,
-    /// `environmentId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// `eventName`.
-    pub event_name: HookEventName,
-    /// `isManaged`.
-    pub is_managed: bool,
-    /// `key`.
-    pub key: String,
-    /// `matcher`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matcher: Option<String>,
-    /// `pluginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plugin_id: Option<String>,
-    /// `source`.
-    pub source: HookSource,
-    /// `sourcePath`.
-    pub source_path: AbsolutePathBuf,
-    /// `statusMessage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status_message: Option<String>,
-    /// `timeoutSec`.
-    pub timeout_sec: u64,
-    /// `trustStatus`.
-    pub trust_status: HookTrustStatus,
+record! {
+    /// Upstream's `HookMetadataPrompt`.
+    pub struct HookMetadataPrompt {
+        /// `additionalContextLimit`: optional.
+        additional_context_limit: Option<u64> = "additionalContextLimit" or none,
+        /// `currentHash`.
+        current_hash: String = "currentHash",
+        /// `displayOrder`.
+        display_order: i64 = "displayOrder",
+        /// `enabled`.
+        enabled: bool = "enabled",
+        /// `environmentId`: optional.
+        environment_id: Option<String> = "environmentId" or none,
+        /// `eventName`.
+        event_name: HookEventName = "eventName",
+        /// `isManaged`.
+        is_managed: bool = "isManaged",
+        /// `key`.
+        key: String = "key",
+        /// `matcher`: optional.
+        matcher: Option<String> = "matcher" or none,
+        /// `pluginId`: optional.
+        plugin_id: Option<String> = "pluginId" or none,
+        /// `source`.
+        source: HookSource = "source",
+        /// `sourcePath`.
+        source_path: AbsolutePathBuf = "sourcePath",
+        /// `statusMessage`: optional.
+        status_message: Option<String> = "statusMessage" or none,
+        /// `timeoutSec`.
+        timeout_sec: u64 = "timeoutSec",
+        /// `trustStatus`.
+        trust_status: HookTrustStatus = "trustStatus",
+    }
 }
 
-/// Upstream's `HookMigration`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HookMigration {
-    /// `name`.
-    pub name: String,
+record! {
+    /// Upstream's `HookMigration`.
+    pub struct HookMigration {
+        /// `name`.
+        name: String = "name",
+    }
 }
 
-/// Upstream's `HookOutputEntry`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HookOutputEntry {
-    /// `kind`.
-    pub kind: HookOutputEntryKind,
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `HookOutputEntry`.
+    pub struct HookOutputEntry {
+        /// `kind`.
+        kind: HookOutputEntryKind = "kind",
+        /// `text`.
+        text: String = "text",
+    }
 }
 
 words! {
@@ -915,14 +825,14 @@ words! {
     }
 }
 
-/// Upstream's `HookPromptFragment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookPromptFragment {
-    /// `hookRunId`.
-    pub hook_run_id: String,
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `HookPromptFragment`.
+    pub struct HookPromptFragment {
+        /// `hookRunId`.
+        hook_run_id: String = "hookRunId",
+        /// `text`.
+        text: String = "text",
+    }
 }
 
 words! {
@@ -936,42 +846,38 @@ words! {
     }
 }
 
-/// Upstream's `HookRunSummary`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookRunSummary {
-    /// `completedAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at: Option<i64>,
-    /// `displayOrder`.
-    pub display_order: i64,
-    /// `durationMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<i64>,
-    /// `entries`.
-    pub entries: Vec<HookOutputEntry>,
-    /// `eventName`.
-    pub event_name: HookEventName,
-    /// `executionMode`.
-    pub execution_mode: HookExecutionMode,
-    /// `handlerType`.
-    pub handler_type: HookHandlerType,
-    /// `id`.
-    pub id: String,
-    /// `scope`.
-    pub scope: HookScope,
-    /// `source`: optional, `"unknown"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<HookSource>,
-    /// `sourcePath`.
-    pub source_path: LegacyAppPathString,
-    /// `startedAt`.
-    pub started_at: i64,
-    /// `status`.
-    pub status: HookRunStatus,
-    /// `statusMessage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status_message: Option<String>,
+record! {
+    /// Upstream's `HookRunSummary`.
+    pub struct HookRunSummary {
+        /// `completedAt`: optional.
+        completed_at: Option<i64> = "completedAt" or none,
+        /// `displayOrder`.
+        display_order: i64 = "displayOrder",
+        /// `durationMs`: optional.
+        duration_ms: Option<i64> = "durationMs" or none,
+        /// `entries`.
+        entries: Vec<HookOutputEntry> = "entries",
+        /// `eventName`.
+        event_name: HookEventName = "eventName",
+        /// `executionMode`.
+        execution_mode: HookExecutionMode = "executionMode",
+        /// `handlerType`.
+        handler_type: HookHandlerType = "handlerType",
+        /// `id`.
+        id: String = "id",
+        /// `scope`.
+        scope: HookScope = "scope",
+        /// `source`: optional, `"unknown"` if missing.
+        source: Option<HookSource> = "source" or none,
+        /// `sourcePath`.
+        source_path: LegacyAppPathString = "sourcePath",
+        /// `startedAt`.
+        started_at: i64 = "startedAt",
+        /// `status`.
+        status: HookRunStatus = "status",
+        /// `statusMessage`: optional.
+        status_message: Option<String> = "statusMessage" or none,
+    }
 }
 
 words! {
@@ -999,17 +905,16 @@ words! {
     }
 }
 
-/// What `hook/started` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookStartedNotification {
-    /// `run`.
-    pub run: HookRunSummary,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
+record! {
+    /// What `hook/started` tells.
+    pub struct HookStartedNotification {
+        /// `run`.
+        run: HookRunSummary = "run",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`: optional.
+        turn_id: Option<String> = "turnId" or none,
+    }
 }
 
 words! {
@@ -1022,89 +927,75 @@ words! {
     }
 }
 
-/// Upstream's `HooksListEntry`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HooksListEntry {
-    /// `cwd`.
-    pub cwd: String,
-    /// `errors`.
-    pub errors: Vec<HookErrorInfo>,
-    /// `hooks`.
-    pub hooks: Vec<HookMetadata>,
-    /// `warnings`.
-    pub warnings: Vec<String>,
+record! {
+    /// Upstream's `HooksListEntry`.
+    pub struct HooksListEntry {
+        /// `cwd`.
+        cwd: String = "cwd",
+        /// `errors`.
+        errors: Vec<HookErrorInfo> = "errors",
+        /// `hooks`.
+        hooks: Vec<HookMetadata> = "hooks",
+        /// `warnings`.
+        warnings: Vec<String> = "warnings",
+    }
 }
 
-/// The parameters of `hooks/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HooksListParams {
-    /// `cwds`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub cwds: Vec<String>,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// The parameters of `hooks/list`.
+    #[derive(Default)]
+    pub struct HooksListParams {
+        /// `cwds`: optional.
+        cwds: Vec<String> = "cwds" or default,
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
-/// The answer to `hooks/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HooksListResponse {
-    /// `data`.
-    pub data: Vec<HooksListEntry>,
+record! {
+    /// The answer to `hooks/list`.
+    pub struct HooksListResponse {
+        /// `data`.
+        data: Vec<HooksListEntry> = "data",
+    }
 }
 
-/// Upstream's `ManagedHooksRequirements`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ManagedHooksRequirements {
-    /// `Interrupt`: optional.
-    #[serde(rename = "Interrupt", default, skip_serializing_if = "is_default")]
-    pub interrupt: Vec<ConfiguredHookMatcherGroup>,
-    /// `PermissionRequest`.
-    #[serde(rename = "PermissionRequest")]
-    pub permission_request: Vec<ConfiguredHookMatcherGroup>,
-    /// `PostCompact`.
-    #[serde(rename = "PostCompact")]
-    pub post_compact: Vec<ConfiguredHookMatcherGroup>,
-    /// `PostModelRequest`: optional.
-    #[serde(rename = "PostModelRequest", default, skip_serializing_if = "is_default")]
-    pub post_model_request: Vec<ConfiguredHookMatcherGroup>,
-    /// `PostToolUse`.
-    #[serde(rename = "PostToolUse")]
-    pub post_tool_use: Vec<ConfiguredHookMatcherGroup>,
-    /// `PreCompact`.
-    #[serde(rename = "PreCompact")]
-    pub pre_compact: Vec<ConfiguredHookMatcherGroup>,
-    /// `PreModelRequest`: optional.
-    #[serde(rename = "PreModelRequest", default, skip_serializing_if = "is_default")]
-    pub pre_model_request: Vec<ConfiguredHookMatcherGroup>,
-    /// `PreToolUse`.
-    #[serde(rename = "PreToolUse")]
-    pub pre_tool_use: Vec<ConfiguredHookMatcherGroup>,
-    /// `SessionEnd`: optional.
-    #[serde(rename = "SessionEnd", default, skip_serializing_if = "is_default")]
-    pub session_end: Vec<ConfiguredHookMatcherGroup>,
-    /// `SessionStart`.
-    #[serde(rename = "SessionStart")]
-    pub session_start: Vec<ConfiguredHookMatcherGroup>,
-    /// `Stop`.
-    #[serde(rename = "Stop")]
-    pub stop: Vec<ConfiguredHookMatcherGroup>,
-    /// `SubagentStart`.
-    #[serde(rename = "SubagentStart")]
-    pub subagent_start: Vec<ConfiguredHookMatcherGroup>,
-    /// `SubagentStop`.
-    #[serde(rename = "SubagentStop")]
-    pub subagent_stop: Vec<ConfiguredHookMatcherGroup>,
-    /// `UserPromptSubmit`.
-    #[serde(rename = "UserPromptSubmit")]
-    pub user_prompt_submit: Vec<ConfiguredHookMatcherGroup>,
-    /// `managedDir`: optional.
-    #[serde(rename = "managedDir", skip_serializing_if = "Option::is_none")]
-    pub managed_dir: Option<String>,
-    /// `windowsManagedDir`: optional.
-    #[serde(rename = "windowsManagedDir", skip_serializing_if = "Option::is_none")]
-    pub windows_managed_dir: Option<String>,
+record! {
+    /// Upstream's `ManagedHooksRequirements`.
+    pub struct ManagedHooksRequirements {
+        /// `Interrupt`: optional.
+        interrupt: Vec<ConfiguredHookMatcherGroup> = "Interrupt" or default,
+        /// `PermissionRequest`.
+        permission_request: Vec<ConfiguredHookMatcherGroup> = "PermissionRequest",
+        /// `PostCompact`.
+        post_compact: Vec<ConfiguredHookMatcherGroup> = "PostCompact",
+        /// `PostModelRequest`: optional.
+        post_model_request: Vec<ConfiguredHookMatcherGroup> = "PostModelRequest" or default,
+        /// `PostToolUse`.
+        post_tool_use: Vec<ConfiguredHookMatcherGroup> = "PostToolUse",
+        /// `PreCompact`.
+        pre_compact: Vec<ConfiguredHookMatcherGroup> = "PreCompact",
+        /// `PreModelRequest`: optional.
+        pre_model_request: Vec<ConfiguredHookMatcherGroup> = "PreModelRequest" or default,
+        /// `PreToolUse`.
+        pre_tool_use: Vec<ConfiguredHookMatcherGroup> = "PreToolUse",
+        /// `SessionEnd`: optional.
+        session_end: Vec<ConfiguredHookMatcherGroup> = "SessionEnd" or default,
+        /// `SessionStart`.
+        session_start: Vec<ConfiguredHookMatcherGroup> = "SessionStart",
+        /// `Stop`.
+        stop: Vec<ConfiguredHookMatcherGroup> = "Stop",
+        /// `SubagentStart`.
+        subagent_start: Vec<ConfiguredHookMatcherGroup> = "SubagentStart",
+        /// `SubagentStop`.
+        subagent_stop: Vec<ConfiguredHookMatcherGroup> = "SubagentStop",
+        /// `UserPromptSubmit`.
+        user_prompt_submit: Vec<ConfiguredHookMatcherGroup> = "UserPromptSubmit",
+        /// `managedDir`: optional.
+        managed_dir: Option<String> = "managedDir" or none,
+        /// `windowsManagedDir`: optional.
+        windows_managed_dir: Option<String> = "windowsManagedDir" or none,
+    }
 }
 
 words! {
@@ -1129,30 +1020,30 @@ keyed! {
     }
 }
 
-/// Upstream's `OtelExporterOtlpGrpc`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OtelExporterOtlpGrpc {
-    /// `endpoint`.
-    pub endpoint: String,
-    /// `headers`.
-    pub headers: BTreeMap<String, String>,
-    /// `tls`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<OtelTlsConfig>,
+record! {
+    /// Upstream's `OtelExporterOtlpGrpc`.
+    pub struct OtelExporterOtlpGrpc {
+        /// `endpoint`.
+        endpoint: String = "endpoint",
+        /// `headers`.
+        headers: BTreeMap<String, String> = "headers",
+        /// `tls`: optional.
+        tls: Option<OtelTlsConfig> = "tls" or none,
+    }
 }
 
-/// Upstream's `OtelExporterOtlpHttp`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OtelExporterOtlpHttp {
-    /// `endpoint`.
-    pub endpoint: String,
-    /// `headers`.
-    pub headers: BTreeMap<String, String>,
-    /// `protocol`.
-    pub protocol: OtelHttpProtocol,
-    /// `tls`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<OtelTlsConfig>,
+record! {
+    /// Upstream's `OtelExporterOtlpHttp`.
+    pub struct OtelExporterOtlpHttp {
+        /// `endpoint`.
+        endpoint: String = "endpoint",
+        /// `headers`.
+        headers: BTreeMap<String, String> = "headers",
+        /// `protocol`.
+        protocol: OtelHttpProtocol = "protocol",
+        /// `tls`: optional.
+        tls: Option<OtelTlsConfig> = "tls" or none,
+    }
 }
 
 words! {
@@ -1163,72 +1054,64 @@ words! {
     }
 }
 
-/// Upstream's `OtelRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OtelRequirements {
-    /// `environment`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment: Option<String>,
-    /// `exporter`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exporter: Option<OtelExporter>,
-    /// `log_agent_responses`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_agent_responses: Option<bool>,
-    /// `log_guardian_assessments`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_guardian_assessments: Option<bool>,
-    /// `log_user_prompt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_user_prompt: Option<bool>,
-    /// `metrics_exporter`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metrics_exporter: Option<OtelExporter>,
-    /// `span_attributes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub span_attributes: Option<BTreeMap<String, String>>,
-    /// `tool_result`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_result: Option<OtelToolResultLogConfig>,
-    /// `trace_exporter`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace_exporter: Option<OtelExporter>,
-    /// `tracestate`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tracestate: Option<BTreeMap<String, BTreeMap<String, String>>>,
+record! {
+    /// Upstream's `OtelRequirements`.
+    #[derive(Default)]
+    pub struct OtelRequirements {
+        /// `environment`: optional.
+        environment: Option<String> = "environment" or none,
+        /// `exporter`: optional.
+        exporter: Option<OtelExporter> = "exporter" or none,
+        /// `log_agent_responses`: optional.
+        log_agent_responses: Option<bool> = "log_agent_responses" or none,
+        /// `log_guardian_assessments`: optional.
+        log_guardian_assessments: Option<bool> = "log_guardian_assessments" or none,
+        /// `log_user_prompt`: optional.
+        log_user_prompt: Option<bool> = "log_user_prompt" or none,
+        /// `metrics_exporter`: optional.
+        metrics_exporter: Option<OtelExporter> = "metrics_exporter" or none,
+        /// `span_attributes`: optional.
+        span_attributes: Option<BTreeMap<String, String>> = "span_attributes" or none,
+        /// `tool_result`: optional.
+        tool_result: Option<OtelToolResultLogConfig> = "tool_result" or none,
+        /// `trace_exporter`: optional.
+        trace_exporter: Option<OtelExporter> = "trace_exporter" or none,
+        /// `tracestate`: optional.
+        tracestate: Option<BTreeMap<String, BTreeMap<String, String>>> = "tracestate" or none,
+    }
 }
 
-/// Upstream's `OtelTlsConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OtelTlsConfig {
-    /// `ca-certificate`: optional.
-    #[serde(rename = "ca-certificate", skip_serializing_if = "Option::is_none")]
-    pub ca_certificate: Option<String>,
-    /// `client-certificate`: optional.
-    #[serde(rename = "client-certificate", skip_serializing_if = "Option::is_none")]
-    pub client_certificate: Option<String>,
-    /// `client-private-key`: optional.
-    #[serde(rename = "client-private-key", skip_serializing_if = "Option::is_none")]
-    pub client_private_key: Option<String>,
+record! {
+    /// Upstream's `OtelTlsConfig`.
+    #[derive(Default)]
+    pub struct OtelTlsConfig {
+        /// `ca-certificate`: optional.
+        ca_certificate: Option<String> = "ca-certificate" or none,
+        /// `client-certificate`: optional.
+        client_certificate: Option<String> = "client-certificate" or none,
+        /// `client-private-key`: optional.
+        client_private_key: Option<String> = "client-private-key" or none,
+    }
 }
 
-/// Upstream's `OtelToolResultLogConfig`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OtelToolResultLogConfig {
-    /// `max_bytes`.
-    pub max_bytes: u64,
+record! {
+    /// Upstream's `OtelToolResultLogConfig`.
+    pub struct OtelToolResultLogConfig {
+        /// `max_bytes`.
+        max_bytes: u64 = "max_bytes",
+    }
 }
 
-/// Upstream's `OverriddenMetadata`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OverriddenMetadata {
-    /// `effectiveValue`.
-    pub effective_value: Json,
-    /// `message`.
-    pub message: String,
-    /// `overridingLayer`.
-    pub overriding_layer: ConfigLayerMetadata,
+record! {
+    /// Upstream's `OverriddenMetadata`.
+    pub struct OverriddenMetadata {
+        /// `effectiveValue`.
+        effective_value: Json = "effectiveValue",
+        /// `message`.
+        message: String = "message",
+        /// `overridingLayer`.
+        overriding_layer: ConfigLayerMetadata = "overridingLayer",
+    }
 }
 
 words! {
@@ -1248,34 +1131,35 @@ tagged! {
     }
 }
 
-/// Upstream's `WebSearchActionFindInPage`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WebSearchActionFindInPage {
-    /// `pattern`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pattern: Option<String>,
-    /// `url`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
+record! {
+    /// Upstream's `WebSearchActionFindInPage`.
+    #[derive(Default)]
+    pub struct WebSearchActionFindInPage {
+        /// `pattern`: optional.
+        pattern: Option<String> = "pattern" or none,
+        /// `url`: optional.
+        url: Option<String> = "url" or none,
+    }
 }
 
-/// Upstream's `WebSearchActionOpenPage`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WebSearchActionOpenPage {
-    /// `url`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
+record! {
+    /// Upstream's `WebSearchActionOpenPage`.
+    #[derive(Default)]
+    pub struct WebSearchActionOpenPage {
+        /// `url`: optional.
+        url: Option<String> = "url" or none,
+    }
 }
 
-/// Upstream's `WebSearchActionSearch`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WebSearchActionSearch {
-    /// `queries`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queries: Option<Vec<String>>,
-    /// `query`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub query: Option<String>,
+record! {
+    /// Upstream's `WebSearchActionSearch`.
+    #[derive(Default)]
+    pub struct WebSearchActionSearch {
+        /// `queries`: optional.
+        queries: Option<Vec<String>> = "queries" or none,
+        /// `query`: optional.
+        query: Option<String> = "query" or none,
+    }
 }
 
 words! {
@@ -1287,21 +1171,19 @@ words! {
     }
 }
 
-/// Upstream's `WebSearchLocation`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WebSearchLocation {
-    /// `city`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub city: Option<String>,
-    /// `country`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub country: Option<String>,
-    /// `region`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub region: Option<String>,
-    /// `timezone`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timezone: Option<String>,
+record! {
+    /// Upstream's `WebSearchLocation`.
+    #[derive(Default)]
+    pub struct WebSearchLocation {
+        /// `city`: optional.
+        city: Option<String> = "city" or none,
+        /// `country`: optional.
+        country: Option<String> = "country" or none,
+        /// `region`: optional.
+        region: Option<String> = "region" or none,
+        /// `timezone`: optional.
+        timezone: Option<String> = "timezone" or none,
+    }
 }
 
 words! {
@@ -1314,18 +1196,17 @@ words! {
     }
 }
 
-/// Upstream's `WebSearchToolConfig`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WebSearchToolConfig {
-    /// `allowed_domains`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_domains: Option<Vec<String>>,
-    /// `context_size`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub context_size: Option<WebSearchContextSize>,
-    /// `location`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub location: Option<WebSearchLocation>,
+record! {
+    /// Upstream's `WebSearchToolConfig`.
+    #[derive(Default)]
+    pub struct WebSearchToolConfig {
+        /// `allowed_domains`: optional.
+        allowed_domains: Option<Vec<String>> = "allowed_domains" or none,
+        /// `context_size`: optional.
+        context_size: Option<WebSearchContextSize> = "context_size" or none,
+        /// `location`: optional.
+        location: Option<WebSearchLocation> = "location" or none,
+    }
 }
 
 words! {

@@ -3,112 +3,103 @@
 
 use super::*;
 
-/// The parameters of `externalAgentConfig/detect`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigDetectParams {
-    /// `cwds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwds: Option<Vec<String>>,
-    /// `includeHome`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub include_home: bool,
-    /// `maxSessionAgeDays`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_session_age_days: Option<u32>,
-    /// `maxSessions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_sessions: Option<u32>,
-    /// `migrationSource`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub migration_source: Option<String>,
-    /// `source`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
+record! {
+    /// The parameters of `externalAgentConfig/detect`.
+    #[derive(Default)]
+    pub struct ExternalAgentConfigDetectParams {
+        /// `cwds`: optional.
+        cwds: Option<Vec<String>> = "cwds" or none,
+        /// `includeHome`: optional.
+        include_home: bool = "includeHome" or default,
+        /// `maxSessionAgeDays`: optional.
+        max_session_age_days: Option<u32> = "maxSessionAgeDays" or none,
+        /// `maxSessions`: optional.
+        max_sessions: Option<u32> = "maxSessions" or none,
+        /// `migrationSource`: optional.
+        migration_source: Option<String> = "migrationSource" or none,
+        /// `source`: optional.
+        source: Option<String> = "source" or none,
+    }
 }
 
-/// The answer to `externalAgentConfig/detect`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ExternalAgentConfigDetectResponse {
-    /// `connectors`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub connectors: Vec<ExternalAgentDetectedConnectorCandidate>,
-    /// `items`.
-    pub items: Vec<ExternalAgentConfigMigrationItem>,
+record! {
+    /// The answer to `externalAgentConfig/detect`.
+    pub struct ExternalAgentConfigDetectResponse {
+        /// `connectors`: optional.
+        connectors: Vec<ExternalAgentDetectedConnectorCandidate> = "connectors" or default,
+        /// `items`.
+        items: Vec<ExternalAgentConfigMigrationItem> = "items",
+    }
 }
 
-/// What `externalAgentConfig/import/completed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportCompletedNotification {
-    /// `importId`.
-    pub import_id: String,
-    /// `itemTypeResults`.
-    pub item_type_results: Vec<ExternalAgentConfigImportTypeResult>,
+record! {
+    /// What `externalAgentConfig/import/completed` tells.
+    pub struct ExternalAgentConfigImportCompletedNotification {
+        /// `importId`.
+        import_id: String = "importId",
+        /// `itemTypeResults`.
+        item_type_results: Vec<ExternalAgentConfigImportTypeResult> = "itemTypeResults",
+    }
 }
 
-/// The answer to `externalAgentConfig/import/readHistories`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ExternalAgentConfigImportHistoriesReadResponse {
-    /// `connectors`.
-    pub connectors: Vec<ExternalAgentImportedConnectorCandidate>,
-    /// `data`.
-    pub data: Vec<ExternalAgentConfigImportHistory>,
+record! {
+    /// The answer to `externalAgentConfig/import/readHistories`.
+    pub struct ExternalAgentConfigImportHistoriesReadResponse {
+        /// `connectors`.
+        connectors: Vec<ExternalAgentImportedConnectorCandidate> = "connectors",
+        /// `data`.
+        data: Vec<ExternalAgentConfigImportHistory> = "data",
+    }
 }
 
-/// Upstream's `ExternalAgentConfigImportHistory`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportHistory {
-    /// `completedAtMs`.
-    pub completed_at_ms: i64,
-    /// `failures`.
-    pub failures: Vec<ExternalAgentConfigImportItemTypeFailure>,
-    /// `importId`.
-    pub import_id: String,
-    /// `providerId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub provider_id: Option<String>,
-    /// `successes`.
-    pub successes: Vec<ExternalAgentConfigImportItemTypeSuccess>,
+record! {
+    /// Upstream's `ExternalAgentConfigImportHistory`.
+    pub struct ExternalAgentConfigImportHistory {
+        /// `completedAtMs`.
+        completed_at_ms: i64 = "completedAtMs",
+        /// `failures`.
+        failures: Vec<ExternalAgentConfigImportItemTypeFailure> = "failures",
+        /// `importId`.
+        import_id: String = "importId",
+        /// `providerId`: optional.
+        provider_id: Option<String> = "providerId" or none,
+        /// `successes`.
+        successes: Vec<ExternalAgentConfigImportItemTypeSuccess> = "successes",
+    }
 }
 
-/// The parameters of `externalAgentConfig/import/recordHistory`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportHistoryRecordParams {
-    /// `itemTypeResults`.
-    pub item_type_results: Vec<ExternalAgentConfigImportHistoryRecordTypeResultParams>,
-    /// `providerId`.
-    pub provider_id: String,
+record! {
+    /// The parameters of `externalAgentConfig/import/recordHistory`.
+    pub struct ExternalAgentConfigImportHistoryRecordParams {
+        /// `itemTypeResults`.
+        item_type_results: Vec<ExternalAgentConfigImportHistoryRecordTypeResultParams> = "itemTypeResults",
+        /// `providerId`.
+        provider_id: String = "providerId",
+    }
 }
 
-/// The answer to `externalAgentConfig/import/recordHistory`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportHistoryRecordResponse {
-    /// `importId`.
-    pub import_id: String,
+record! {
+    /// The answer to `externalAgentConfig/import/recordHistory`.
+    pub struct ExternalAgentConfigImportHistoryRecordResponse {
+        /// `importId`.
+        import_id: String = "importId",
+    }
 }
 
-/// Upstream's `ExternalAgentConfigImportHistoryRecordSuccessParams`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportHistoryRecordSuccessParams {
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `itemType`.
-    pub item_type: ExternalAgentConfigMigrationItemType,
-    /// `source`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-    /// `target`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+record! {
+    /// Upstream's `ExternalAgentConfigImportHistoryRecordSuccessParams`.
+    pub struct ExternalAgentConfigImportHistoryRecordSuccessParams {
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `itemType`.
+        item_type: ExternalAgentConfigMigrationItemType = "itemType",
+        /// `source`: optional.
+        source: Option<String> = "source" or none,
+        /// `target`: optional.
+        target: Option<String> = "target" or none,
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+    }
 }
 
 impl ExternalAgentConfigImportHistoryRecordSuccessParams {
@@ -118,40 +109,36 @@ impl ExternalAgentConfigImportHistoryRecordSuccessParams {
     }
 }
 
-/// Upstream's `ExternalAgentConfigImportHistoryRecordTypeResultParams`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportHistoryRecordTypeResultParams {
-    /// `failures`.
-    pub failures: Vec<ExternalAgentConfigImportItemTypeFailure>,
-    /// `itemType`.
-    pub item_type: ExternalAgentConfigMigrationItemType,
-    /// `successes`.
-    pub successes: Vec<ExternalAgentConfigImportHistoryRecordSuccessParams>,
+record! {
+    /// Upstream's `ExternalAgentConfigImportHistoryRecordTypeResultParams`.
+    pub struct ExternalAgentConfigImportHistoryRecordTypeResultParams {
+        /// `failures`.
+        failures: Vec<ExternalAgentConfigImportItemTypeFailure> = "failures",
+        /// `itemType`.
+        item_type: ExternalAgentConfigMigrationItemType = "itemType",
+        /// `successes`.
+        successes: Vec<ExternalAgentConfigImportHistoryRecordSuccessParams> = "successes",
+    }
 }
 
-/// Upstream's `ExternalAgentConfigImportItemTypeFailure`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportItemTypeFailure {
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `errorType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_type: Option<String>,
-    /// `failureStage`.
-    pub failure_stage: String,
-    /// `itemType`.
-    pub item_type: ExternalAgentConfigMigrationItemType,
-    /// `message`.
-    pub message: String,
-    /// `source`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-    /// `subErrorType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sub_error_type: Option<String>,
+record! {
+    /// Upstream's `ExternalAgentConfigImportItemTypeFailure`.
+    pub struct ExternalAgentConfigImportItemTypeFailure {
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `errorType`: optional.
+        error_type: Option<String> = "errorType" or none,
+        /// `failureStage`.
+        failure_stage: String = "failureStage",
+        /// `itemType`.
+        item_type: ExternalAgentConfigMigrationItemType = "itemType",
+        /// `message`.
+        message: String = "message",
+        /// `source`: optional.
+        source: Option<String> = "source" or none,
+        /// `subErrorType`: optional.
+        sub_error_type: Option<String> = "subErrorType" or none,
+    }
 }
 
 impl ExternalAgentConfigImportItemTypeFailure {
@@ -173,41 +160,34 @@ impl ExternalAgentConfigImportItemTypeFailure {
     }
 }
 
-/// Upstream's `ExternalAgentConfigImportItemTypeSuccess`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportItemTypeSuccess {
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `itemType`.
-    pub item_type: ExternalAgentConfigMigrationItemType,
-    /// `source`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-    /// `target`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+record! {
+    /// Upstream's `ExternalAgentConfigImportItemTypeSuccess`.
+    pub struct ExternalAgentConfigImportItemTypeSuccess {
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `itemType`.
+        item_type: ExternalAgentConfigMigrationItemType = "itemType",
+        /// `source`: optional.
+        source: Option<String> = "source" or none,
+        /// `target`: optional.
+        target: Option<String> = "target" or none,
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+    }
 }
 
-/// The parameters of `externalAgentConfig/import`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportParams {
-    /// `migrationItems`.
-    pub migration_items: Vec<ExternalAgentConfigMigrationItem>,
-    /// `migrationSource`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub migration_source: Option<String>,
-    /// `providerId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub provider_id: Option<String>,
-    /// `source`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
+record! {
+    /// The parameters of `externalAgentConfig/import`.
+    pub struct ExternalAgentConfigImportParams {
+        /// `migrationItems`.
+        migration_items: Vec<ExternalAgentConfigMigrationItem> = "migrationItems",
+        /// `migrationSource`: optional.
+        migration_source: Option<String> = "migrationSource" or none,
+        /// `providerId`: optional.
+        provider_id: Option<String> = "providerId" or none,
+        /// `source`: optional.
+        source: Option<String> = "source" or none,
+    }
 }
 
 impl ExternalAgentConfigImportParams {
@@ -217,50 +197,48 @@ impl ExternalAgentConfigImportParams {
     }
 }
 
-/// What `externalAgentConfig/import/progress` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportProgressNotification {
-    /// `importId`.
-    pub import_id: String,
-    /// `itemTypeResults`.
-    pub item_type_results: Vec<ExternalAgentConfigImportTypeResult>,
+record! {
+    /// What `externalAgentConfig/import/progress` tells.
+    pub struct ExternalAgentConfigImportProgressNotification {
+        /// `importId`.
+        import_id: String = "importId",
+        /// `itemTypeResults`.
+        item_type_results: Vec<ExternalAgentConfigImportTypeResult> = "itemTypeResults",
+    }
 }
 
-/// The answer to `externalAgentConfig/import`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportResponse {
-    /// `importId`.
-    pub import_id: String,
+record! {
+    /// The answer to `externalAgentConfig/import`.
+    pub struct ExternalAgentConfigImportResponse {
+        /// `importId`.
+        import_id: String = "importId",
+    }
 }
 
-/// Upstream's `ExternalAgentConfigImportTypeResult`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigImportTypeResult {
-    /// `failures`.
-    pub failures: Vec<ExternalAgentConfigImportItemTypeFailure>,
-    /// `itemType`.
-    pub item_type: ExternalAgentConfigMigrationItemType,
-    /// `successes`.
-    pub successes: Vec<ExternalAgentConfigImportItemTypeSuccess>,
+record! {
+    /// Upstream's `ExternalAgentConfigImportTypeResult`.
+    pub struct ExternalAgentConfigImportTypeResult {
+        /// `failures`.
+        failures: Vec<ExternalAgentConfigImportItemTypeFailure> = "failures",
+        /// `itemType`.
+        item_type: ExternalAgentConfigMigrationItemType = "itemType",
+        /// `successes`.
+        successes: Vec<ExternalAgentConfigImportItemTypeSuccess> = "successes",
+    }
 }
 
-/// Upstream's `ExternalAgentConfigMigrationItem`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentConfigMigrationItem {
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `description`.
-    pub description: String,
-    /// `details`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<MigrationDetails>,
-    /// `itemType`.
-    pub item_type: ExternalAgentConfigMigrationItemType,
+record! {
+    /// Upstream's `ExternalAgentConfigMigrationItem`.
+    pub struct ExternalAgentConfigMigrationItem {
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `description`.
+        description: String = "description",
+        /// `details`: optional.
+        details: Option<MigrationDetails> = "details" or none,
+        /// `itemType`.
+        item_type: ExternalAgentConfigMigrationItemType = "itemType",
+    }
 }
 
 impl ExternalAgentConfigMigrationItem {
@@ -286,16 +264,16 @@ words! {
     }
 }
 
-/// Upstream's `ExternalAgentDetectedConnectorCandidate`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentDetectedConnectorCandidate {
-    /// `name`.
-    pub name: String,
-    /// `sessionCount`.
-    pub session_count: u32,
-    /// `source`.
-    pub source: ExternalAgentDetectedConnectorSource,
+record! {
+    /// Upstream's `ExternalAgentDetectedConnectorCandidate`.
+    pub struct ExternalAgentDetectedConnectorCandidate {
+        /// `name`.
+        name: String = "name",
+        /// `sessionCount`.
+        session_count: u32 = "sessionCount",
+        /// `source`.
+        source: ExternalAgentDetectedConnectorSource = "source",
+    }
 }
 
 words! {
@@ -306,16 +284,16 @@ words! {
     }
 }
 
-/// Upstream's `ExternalAgentImportedConnectorCandidate`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExternalAgentImportedConnectorCandidate {
-    /// `name`.
-    pub name: String,
-    /// `sessionCount`.
-    pub session_count: u32,
-    /// `source`.
-    pub source: ExternalAgentImportedConnectorSource,
+record! {
+    /// Upstream's `ExternalAgentImportedConnectorCandidate`.
+    pub struct ExternalAgentImportedConnectorCandidate {
+        /// `name`.
+        name: String = "name",
+        /// `sessionCount`.
+        session_count: u32 = "sessionCount",
+        /// `source`.
+        source: ExternalAgentImportedConnectorSource = "source",
+    }
 }
 
 words! {
@@ -325,18 +303,16 @@ words! {
     }
 }
 
-/// The parameters of `marketplace/add`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MarketplaceAddParams {
-    /// `refName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ref_name: Option<String>,
-    /// `source`.
-    pub source: String,
-    /// `sparsePaths`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sparse_paths: Option<Vec<String>>,
+record! {
+    /// The parameters of `marketplace/add`.
+    pub struct MarketplaceAddParams {
+        /// `refName`: optional.
+        ref_name: Option<String> = "refName" or none,
+        /// `source`.
+        source: String = "source",
+        /// `sparsePaths`: optional.
+        sparse_paths: Option<Vec<String>> = "sparsePaths" or none,
+    }
 }
 
 impl MarketplaceAddParams {
@@ -346,138 +322,129 @@ impl MarketplaceAddParams {
     }
 }
 
-/// The answer to `marketplace/add`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MarketplaceAddResponse {
-    /// `alreadyAdded`.
-    pub already_added: bool,
-    /// `installedRoot`.
-    pub installed_root: AbsolutePathBuf,
-    /// `marketplaceName`.
-    pub marketplace_name: String,
+record! {
+    /// The answer to `marketplace/add`.
+    pub struct MarketplaceAddResponse {
+        /// `alreadyAdded`.
+        already_added: bool = "alreadyAdded",
+        /// `installedRoot`.
+        installed_root: AbsolutePathBuf = "installedRoot",
+        /// `marketplaceName`.
+        marketplace_name: String = "marketplaceName",
+    }
 }
 
-/// Upstream's `MarketplaceInterface`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MarketplaceInterface {
-    /// `displayName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub display_name: Option<String>,
+record! {
+    /// Upstream's `MarketplaceInterface`.
+    #[derive(Default)]
+    pub struct MarketplaceInterface {
+        /// `displayName`: optional.
+        display_name: Option<String> = "displayName" or none,
+    }
 }
 
-/// Upstream's `MarketplaceLoadErrorInfo`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MarketplaceLoadErrorInfo {
-    /// `marketplacePath`.
-    pub marketplace_path: AbsolutePathBuf,
-    /// `message`.
-    pub message: String,
+record! {
+    /// Upstream's `MarketplaceLoadErrorInfo`.
+    pub struct MarketplaceLoadErrorInfo {
+        /// `marketplacePath`.
+        marketplace_path: AbsolutePathBuf = "marketplacePath",
+        /// `message`.
+        message: String = "message",
+    }
 }
 
-/// The parameters of `marketplace/remove`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MarketplaceRemoveParams {
-    /// `marketplaceName`.
-    pub marketplace_name: String,
+record! {
+    /// The parameters of `marketplace/remove`.
+    pub struct MarketplaceRemoveParams {
+        /// `marketplaceName`.
+        marketplace_name: String = "marketplaceName",
+    }
 }
 
-/// The answer to `marketplace/remove`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MarketplaceRemoveResponse {
-    /// `installedRoot`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub installed_root: Option<AbsolutePathBuf>,
-    /// `marketplaceName`.
-    pub marketplace_name: String,
+record! {
+    /// The answer to `marketplace/remove`.
+    pub struct MarketplaceRemoveResponse {
+        /// `installedRoot`: optional.
+        installed_root: Option<AbsolutePathBuf> = "installedRoot" or none,
+        /// `marketplaceName`.
+        marketplace_name: String = "marketplaceName",
+    }
 }
 
-/// Upstream's `MarketplaceUpgradeErrorInfo`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MarketplaceUpgradeErrorInfo {
-    /// `marketplaceName`.
-    pub marketplace_name: String,
-    /// `message`.
-    pub message: String,
+record! {
+    /// Upstream's `MarketplaceUpgradeErrorInfo`.
+    pub struct MarketplaceUpgradeErrorInfo {
+        /// `marketplaceName`.
+        marketplace_name: String = "marketplaceName",
+        /// `message`.
+        message: String = "message",
+    }
 }
 
-/// The parameters of `marketplace/upgrade`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MarketplaceUpgradeParams {
-    /// `marketplaceName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub marketplace_name: Option<String>,
+record! {
+    /// The parameters of `marketplace/upgrade`.
+    #[derive(Default)]
+    pub struct MarketplaceUpgradeParams {
+        /// `marketplaceName`: optional.
+        marketplace_name: Option<String> = "marketplaceName" or none,
+    }
 }
 
-/// The answer to `marketplace/upgrade`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MarketplaceUpgradeResponse {
-    /// `errors`.
-    pub errors: Vec<MarketplaceUpgradeErrorInfo>,
-    /// `selectedMarketplaces`.
-    pub selected_marketplaces: Vec<String>,
-    /// `upgradedRoots`.
-    pub upgraded_roots: Vec<AbsolutePathBuf>,
+record! {
+    /// The answer to `marketplace/upgrade`.
+    pub struct MarketplaceUpgradeResponse {
+        /// `errors`.
+        errors: Vec<MarketplaceUpgradeErrorInfo> = "errors",
+        /// `selectedMarketplaces`.
+        selected_marketplaces: Vec<String> = "selectedMarketplaces",
+        /// `upgradedRoots`.
+        upgraded_roots: Vec<AbsolutePathBuf> = "upgradedRoots",
+    }
 }
 
-/// Upstream's `MigrationDetails`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MigrationDetails {
-    /// `commands`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub commands: Vec<CommandMigration>,
-    /// `hooks`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub hooks: Vec<HookMigration>,
-    /// `mcpServers`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub mcp_servers: Vec<McpServerMigration>,
-    /// `memory`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub memory: Vec<String>,
-    /// `plugins`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub plugins: Vec<PluginsMigration>,
-    /// `sessions`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub sessions: Vec<SessionMigration>,
-    /// `skills`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub skills: Vec<SkillMigration>,
-    /// `subagents`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub subagents: Vec<SubagentMigration>,
+record! {
+    /// Upstream's `MigrationDetails`.
+    #[derive(Default)]
+    pub struct MigrationDetails {
+        /// `commands`: optional.
+        commands: Vec<CommandMigration> = "commands" or default,
+        /// `hooks`: optional.
+        hooks: Vec<HookMigration> = "hooks" or default,
+        /// `mcpServers`: optional.
+        mcp_servers: Vec<McpServerMigration> = "mcpServers" or default,
+        /// `memory`: optional.
+        memory: Vec<String> = "memory" or default,
+        /// `plugins`: optional.
+        plugins: Vec<PluginsMigration> = "plugins" or default,
+        /// `sessions`: optional.
+        sessions: Vec<SessionMigration> = "sessions" or default,
+        /// `skills`: optional.
+        skills: Vec<SkillMigration> = "skills" or default,
+        /// `subagents`: optional.
+        subagents: Vec<SubagentMigration> = "subagents" or default,
+    }
 }
 
-/// Upstream's `Project`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Project {
-    /// `createdAt`.
-    pub created_at: i64,
-    /// `id`.
-    pub id: String,
-    /// `metadata`.
-    pub metadata: BTreeMap<String, String>,
-    /// `name`.
-    pub name: String,
-    /// `position`.
-    pub position: i64,
-    /// `recencyAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recency_at: Option<i64>,
-    /// `roots`.
-    pub roots: Vec<ProjectRoot>,
-    /// `updatedAt`.
-    pub updated_at: i64,
+record! {
+    /// Upstream's `Project`.
+    pub struct Project {
+        /// `createdAt`.
+        created_at: i64 = "createdAt",
+        /// `id`.
+        id: String = "id",
+        /// `metadata`.
+        metadata: BTreeMap<String, String> = "metadata",
+        /// `name`.
+        name: String = "name",
+        /// `position`.
+        position: i64 = "position",
+        /// `recencyAt`: optional.
+        recency_at: Option<i64> = "recencyAt" or none,
+        /// `roots`.
+        roots: Vec<ProjectRoot> = "roots",
+        /// `updatedAt`.
+        updated_at: i64 = "updatedAt",
+    }
 }
 
 words! {
@@ -489,29 +456,28 @@ words! {
     }
 }
 
-/// What `project/changed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProjectChangedNotification {
-    /// `changeType`.
-    pub change_type: ProjectChangeType,
-    /// `projectId`.
-    pub project_id: String,
+record! {
+    /// What `project/changed` tells.
+    pub struct ProjectChangedNotification {
+        /// `changeType`.
+        change_type: ProjectChangeType = "changeType",
+        /// `projectId`.
+        project_id: String = "projectId",
+    }
 }
 
-/// The parameters of `project/create`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProjectCreateParams {
-    /// `idempotencyKey`.
-    pub idempotency_key: String,
-    /// `metadata`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// `name`.
-    pub name: String,
-    /// `roots`.
-    pub roots: Vec<ProjectRoot>,
+record! {
+    /// The parameters of `project/create`.
+    pub struct ProjectCreateParams {
+        /// `idempotencyKey`.
+        idempotency_key: String = "idempotencyKey",
+        /// `metadata`: optional.
+        metadata: Option<BTreeMap<String, String>> = "metadata" or none,
+        /// `name`.
+        name: String = "name",
+        /// `roots`.
+        roots: Vec<ProjectRoot> = "roots",
+    }
 }
 
 impl ProjectCreateParams {
@@ -521,41 +487,43 @@ impl ProjectCreateParams {
     }
 }
 
-/// The answer to `project/create`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProjectCreateResponse {
-    /// `project`.
-    pub project: Project,
+record! {
+    /// The answer to `project/create`.
+    pub struct ProjectCreateResponse {
+        /// `project`.
+        project: Project = "project",
+    }
 }
 
-/// The parameters of `project/delete`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProjectDeleteParams {
-    /// `projectId`.
-    pub project_id: String,
+record! {
+    /// The parameters of `project/delete`.
+    pub struct ProjectDeleteParams {
+        /// `projectId`.
+        project_id: String = "projectId",
+    }
 }
 
-/// The answer to `project/delete`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProjectDeleteResponse {}
+record! {
+    /// The answer to `project/delete`.
+    #[derive(Default)]
+    pub struct ProjectDeleteResponse {
+    }
+}
 
-/// The parameters of `project/import`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProjectImportParams {
-    /// `idempotencyKey`.
-    pub idempotency_key: String,
-    /// `metadata`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// `name`.
-    pub name: String,
-    /// `roots`.
-    pub roots: Vec<ProjectRoot>,
-    /// `threads`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub threads: Option<Vec<String>>,
+record! {
+    /// The parameters of `project/import`.
+    pub struct ProjectImportParams {
+        /// `idempotencyKey`.
+        idempotency_key: String = "idempotencyKey",
+        /// `metadata`: optional.
+        metadata: Option<BTreeMap<String, String>> = "metadata" or none,
+        /// `name`.
+        name: String = "name",
+        /// `roots`.
+        roots: Vec<ProjectRoot> = "roots",
+        /// `threads`: optional.
+        threads: Option<Vec<String>> = "threads" or none,
+    }
 }
 
 impl ProjectImportParams {
@@ -565,51 +533,47 @@ impl ProjectImportParams {
     }
 }
 
-/// The answer to `project/import`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProjectImportResponse {
-    /// `project`.
-    pub project: Project,
+record! {
+    /// The answer to `project/import`.
+    pub struct ProjectImportResponse {
+        /// `project`.
+        project: Project = "project",
+    }
 }
 
-/// The parameters of `project/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProjectListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `sortDirection`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sort_direction: Option<SortDirection>,
-    /// `sortKey`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sort_key: Option<ProjectSortKey>,
+record! {
+    /// The parameters of `project/list`.
+    #[derive(Default)]
+    pub struct ProjectListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `sortDirection`: optional.
+        sort_direction: Option<SortDirection> = "sortDirection" or none,
+        /// `sortKey`: optional.
+        sort_key: Option<ProjectSortKey> = "sortKey" or none,
+    }
 }
 
-/// The answer to `project/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProjectListResponse {
-    /// `data`.
-    pub data: Vec<Project>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `project/list`.
+    pub struct ProjectListResponse {
+        /// `data`.
+        data: Vec<Project> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// The parameters of `project/move`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProjectMoveParams {
-    /// `beforeProjectId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub before_project_id: Option<String>,
-    /// `projectId`.
-    pub project_id: String,
+record! {
+    /// The parameters of `project/move`.
+    pub struct ProjectMoveParams {
+        /// `beforeProjectId`: optional.
+        before_project_id: Option<String> = "beforeProjectId" or none,
+        /// `projectId`.
+        project_id: String = "projectId",
+    }
 }
 
 impl ProjectMoveParams {
@@ -619,30 +583,35 @@ impl ProjectMoveParams {
     }
 }
 
-/// The answer to `project/move`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProjectMoveResponse {}
-
-/// The parameters of `project/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProjectReadParams {
-    /// `projectId`.
-    pub project_id: String,
+record! {
+    /// The answer to `project/move`.
+    #[derive(Default)]
+    pub struct ProjectMoveResponse {
+    }
 }
 
-/// The answer to `project/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProjectReadResponse {
-    /// `project`.
-    pub project: Project,
+record! {
+    /// The parameters of `project/read`.
+    pub struct ProjectReadParams {
+        /// `projectId`.
+        project_id: String = "projectId",
+    }
 }
 
-/// Upstream's `ProjectRoot`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProjectRoot {
-    /// `path`.
-    pub path: AbsolutePathBuf,
+record! {
+    /// The answer to `project/read`.
+    pub struct ProjectReadResponse {
+        /// `project`.
+        project: Project = "project",
+    }
+}
+
+record! {
+    /// Upstream's `ProjectRoot`.
+    pub struct ProjectRoot {
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+    }
 }
 
 words! {
@@ -653,21 +622,18 @@ words! {
     }
 }
 
-/// The parameters of `project/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProjectUpdateParams {
-    /// `metadata`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// `name`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// `projectId`.
-    pub project_id: String,
-    /// `roots`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub roots: Option<Vec<ProjectRoot>>,
+record! {
+    /// The parameters of `project/update`.
+    pub struct ProjectUpdateParams {
+        /// `metadata`: optional.
+        metadata: Option<BTreeMap<String, String>> = "metadata" or none,
+        /// `name`: optional.
+        name: Option<String> = "name" or none,
+        /// `projectId`.
+        project_id: String = "projectId",
+        /// `roots`: optional.
+        roots: Option<Vec<ProjectRoot>> = "roots" or none,
+    }
 }
 
 impl ProjectUpdateParams {
@@ -677,9 +643,10 @@ impl ProjectUpdateParams {
     }
 }
 
-/// The answer to `project/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ProjectUpdateResponse {
-    /// `project`.
-    pub project: Project,
+record! {
+    /// The answer to `project/update`.
+    pub struct ProjectUpdateResponse {
+        /// `project`.
+        project: Project = "project",
+    }
 }

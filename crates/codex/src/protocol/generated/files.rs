@@ -3,26 +3,22 @@
 
 use super::*;
 
-/// The parameters of `environment/add`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EnvironmentAddParams {
-    /// `authBearerToken`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub auth_bearer_token: Option<String>,
-    /// `connectTimeoutMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connect_timeout_ms: Option<u64>,
-    /// `environmentId`.
-    pub environment_id: String,
-    /// `execServerUrl`.
-    pub exec_server_url: String,
-    /// `skills`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub skills: Option<EnvironmentSkillsParams>,
-    /// `websocketRequestId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub websocket_request_id: Option<String>,
+record! {
+    /// The parameters of `environment/add`.
+    pub struct EnvironmentAddParams {
+        /// `authBearerToken`: optional.
+        auth_bearer_token: Option<String> = "authBearerToken" or none,
+        /// `connectTimeoutMs`: optional.
+        connect_timeout_ms: Option<u64> = "connectTimeoutMs" or none,
+        /// `environmentId`.
+        environment_id: String = "environmentId",
+        /// `execServerUrl`.
+        exec_server_url: String = "execServerUrl",
+        /// `skills`: optional.
+        skills: Option<EnvironmentSkillsParams> = "skills" or none,
+        /// `websocketRequestId`: optional.
+        websocket_request_id: Option<String> = "websocketRequestId" or none,
+    }
 }
 
 impl EnvironmentAddParams {
@@ -39,53 +35,58 @@ impl EnvironmentAddParams {
     }
 }
 
-/// The answer to `environment/add`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct EnvironmentAddResponse {}
-
-/// What `thread/environment/connected` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EnvironmentConnectionNotification {
-    /// `environmentId`.
-    pub environment_id: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `environment/add`.
+    #[derive(Default)]
+    pub struct EnvironmentAddResponse {
+    }
 }
 
-/// The parameters of `environment/info`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EnvironmentInfoParams {
-    /// `environmentId`.
-    pub environment_id: String,
+record! {
+    /// What `thread/environment/connected` tells.
+    pub struct EnvironmentConnectionNotification {
+        /// `environmentId`.
+        environment_id: String = "environmentId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `environment/info`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EnvironmentInfoResponse {
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<PathUri>,
-    /// `shell`.
-    pub shell: EnvironmentShellInfo,
+record! {
+    /// The parameters of `environment/info`.
+    pub struct EnvironmentInfoParams {
+        /// `environmentId`.
+        environment_id: String = "environmentId",
+    }
 }
 
-/// Upstream's `EnvironmentShellInfo`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EnvironmentShellInfo {
-    /// `name`.
-    pub name: String,
-    /// `path`.
-    pub path: String,
+record! {
+    /// The answer to `environment/info`.
+    pub struct EnvironmentInfoResponse {
+        /// `cwd`: optional.
+        cwd: Option<PathUri> = "cwd" or none,
+        /// `shell`.
+        shell: EnvironmentShellInfo = "shell",
+    }
 }
 
-/// Upstream's `EnvironmentSkillsParams`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct EnvironmentSkillsParams {
-    /// `required`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub required: Option<Vec<String>>,
+record! {
+    /// Upstream's `EnvironmentShellInfo`.
+    pub struct EnvironmentShellInfo {
+        /// `name`.
+        name: String = "name",
+        /// `path`.
+        path: String = "path",
+    }
+}
+
+record! {
+    /// Upstream's `EnvironmentSkillsParams`.
+    #[derive(Default)]
+    pub struct EnvironmentSkillsParams {
+        /// `required`: optional.
+        required: Option<Vec<String>> = "required" or none,
+    }
 }
 
 words! {
@@ -98,45 +99,44 @@ words! {
     }
 }
 
-/// The parameters of `environment/status`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EnvironmentStatusParams {
-    /// `environmentId`.
-    pub environment_id: String,
+record! {
+    /// The parameters of `environment/status`.
+    pub struct EnvironmentStatusParams {
+        /// `environmentId`.
+        environment_id: String = "environmentId",
+    }
 }
 
-/// The answer to `environment/status`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EnvironmentStatusResponse {
-    /// `error`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// `status`.
-    pub status: EnvironmentStatusKind,
+record! {
+    /// The answer to `environment/status`.
+    pub struct EnvironmentStatusResponse {
+        /// `error`: optional.
+        error: Option<String> = "error" or none,
+        /// `status`.
+        status: EnvironmentStatusKind = "status",
+    }
 }
 
-/// What `fs/changed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FsChangedNotification {
-    /// `changedPaths`.
-    pub changed_paths: Vec<AbsolutePathBuf>,
-    /// `watchId`.
-    pub watch_id: String,
+record! {
+    /// What `fs/changed` tells.
+    pub struct FsChangedNotification {
+        /// `changedPaths`.
+        changed_paths: Vec<AbsolutePathBuf> = "changedPaths",
+        /// `watchId`.
+        watch_id: String = "watchId",
+    }
 }
 
-/// The parameters of `fs/copy`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FsCopyParams {
-    /// `destinationPath`.
-    pub destination_path: AbsolutePathBuf,
-    /// `recursive`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub recursive: bool,
-    /// `sourcePath`.
-    pub source_path: AbsolutePathBuf,
+record! {
+    /// The parameters of `fs/copy`.
+    pub struct FsCopyParams {
+        /// `destinationPath`.
+        destination_path: AbsolutePathBuf = "destinationPath",
+        /// `recursive`: optional.
+        recursive: bool = "recursive" or default,
+        /// `sourcePath`.
+        source_path: AbsolutePathBuf = "sourcePath",
+    }
 }
 
 impl FsCopyParams {
@@ -146,18 +146,21 @@ impl FsCopyParams {
     }
 }
 
-/// The answer to `fs/copy`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FsCopyResponse {}
+record! {
+    /// The answer to `fs/copy`.
+    #[derive(Default)]
+    pub struct FsCopyResponse {
+    }
+}
 
-/// The parameters of `fs/createDirectory`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FsCreateDirectoryParams {
-    /// `path`.
-    pub path: AbsolutePathBuf,
-    /// `recursive`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recursive: Option<bool>,
+record! {
+    /// The parameters of `fs/createDirectory`.
+    pub struct FsCreateDirectoryParams {
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+        /// `recursive`: optional.
+        recursive: Option<bool> = "recursive" or none,
+    }
 }
 
 impl FsCreateDirectoryParams {
@@ -167,85 +170,91 @@ impl FsCreateDirectoryParams {
     }
 }
 
-/// The answer to `fs/createDirectory`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FsCreateDirectoryResponse {}
-
-/// The parameters of `fs/getMetadata`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FsGetMetadataParams {
-    /// `path`.
-    pub path: AbsolutePathBuf,
+record! {
+    /// The answer to `fs/createDirectory`.
+    #[derive(Default)]
+    pub struct FsCreateDirectoryResponse {
+    }
 }
 
-/// The answer to `fs/getMetadata`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FsGetMetadataResponse {
-    /// `createdAtMs`.
-    pub created_at_ms: i64,
-    /// `isDirectory`.
-    pub is_directory: bool,
-    /// `isFile`.
-    pub is_file: bool,
-    /// `isSymlink`.
-    pub is_symlink: bool,
-    /// `modifiedAtMs`.
-    pub modified_at_ms: i64,
+record! {
+    /// The parameters of `fs/getMetadata`.
+    pub struct FsGetMetadataParams {
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+    }
 }
 
-/// Upstream's `FsReadDirectoryEntry`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FsReadDirectoryEntry {
-    /// `fileName`.
-    pub file_name: String,
-    /// `isDirectory`.
-    pub is_directory: bool,
-    /// `isFile`.
-    pub is_file: bool,
+record! {
+    /// The answer to `fs/getMetadata`.
+    pub struct FsGetMetadataResponse {
+        /// `createdAtMs`.
+        created_at_ms: i64 = "createdAtMs",
+        /// `isDirectory`.
+        is_directory: bool = "isDirectory",
+        /// `isFile`.
+        is_file: bool = "isFile",
+        /// `isSymlink`.
+        is_symlink: bool = "isSymlink",
+        /// `modifiedAtMs`.
+        modified_at_ms: i64 = "modifiedAtMs",
+    }
 }
 
-/// The parameters of `fs/readDirectory`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FsReadDirectoryParams {
-    /// `path`.
-    pub path: AbsolutePathBuf,
+record! {
+    /// Upstream's `FsReadDirectoryEntry`.
+    pub struct FsReadDirectoryEntry {
+        /// `fileName`.
+        file_name: String = "fileName",
+        /// `isDirectory`.
+        is_directory: bool = "isDirectory",
+        /// `isFile`.
+        is_file: bool = "isFile",
+    }
 }
 
-/// The answer to `fs/readDirectory`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FsReadDirectoryResponse {
-    /// `entries`.
-    pub entries: Vec<FsReadDirectoryEntry>,
+record! {
+    /// The parameters of `fs/readDirectory`.
+    pub struct FsReadDirectoryParams {
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+    }
 }
 
-/// The parameters of `fs/readFile`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FsReadFileParams {
-    /// `path`.
-    pub path: AbsolutePathBuf,
+record! {
+    /// The answer to `fs/readDirectory`.
+    pub struct FsReadDirectoryResponse {
+        /// `entries`.
+        entries: Vec<FsReadDirectoryEntry> = "entries",
+    }
 }
 
-/// The answer to `fs/readFile`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FsReadFileResponse {
-    /// `dataBase64`.
-    pub data_base64: String,
+record! {
+    /// The parameters of `fs/readFile`.
+    pub struct FsReadFileParams {
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+    }
 }
 
-/// The parameters of `fs/remove`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FsRemoveParams {
-    /// `force`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub force: Option<bool>,
-    /// `path`.
-    pub path: AbsolutePathBuf,
-    /// `recursive`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recursive: Option<bool>,
+record! {
+    /// The answer to `fs/readFile`.
+    pub struct FsReadFileResponse {
+        /// `dataBase64`.
+        data_base64: String = "dataBase64",
+    }
+}
+
+record! {
+    /// The parameters of `fs/remove`.
+    pub struct FsRemoveParams {
+        /// `force`: optional.
+        force: Option<bool> = "force" or none,
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+        /// `recursive`: optional.
+        recursive: Option<bool> = "recursive" or none,
+    }
 }
 
 impl FsRemoveParams {
@@ -255,52 +264,62 @@ impl FsRemoveParams {
     }
 }
 
-/// The answer to `fs/remove`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FsRemoveResponse {}
-
-/// The parameters of `fs/unwatch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FsUnwatchParams {
-    /// `watchId`.
-    pub watch_id: String,
+record! {
+    /// The answer to `fs/remove`.
+    #[derive(Default)]
+    pub struct FsRemoveResponse {
+    }
 }
 
-/// The answer to `fs/unwatch`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FsUnwatchResponse {}
-
-/// The parameters of `fs/watch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FsWatchParams {
-    /// `path`.
-    pub path: AbsolutePathBuf,
-    /// `watchId`.
-    pub watch_id: String,
+record! {
+    /// The parameters of `fs/unwatch`.
+    pub struct FsUnwatchParams {
+        /// `watchId`.
+        watch_id: String = "watchId",
+    }
 }
 
-/// The answer to `fs/watch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FsWatchResponse {
-    /// `path`.
-    pub path: AbsolutePathBuf,
+record! {
+    /// The answer to `fs/unwatch`.
+    #[derive(Default)]
+    pub struct FsUnwatchResponse {
+    }
 }
 
-/// The parameters of `fs/writeFile`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FsWriteFileParams {
-    /// `dataBase64`.
-    pub data_base64: String,
-    /// `path`.
-    pub path: AbsolutePathBuf,
+record! {
+    /// The parameters of `fs/watch`.
+    pub struct FsWatchParams {
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+        /// `watchId`.
+        watch_id: String = "watchId",
+    }
 }
 
-/// The answer to `fs/writeFile`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FsWriteFileResponse {}
+record! {
+    /// The answer to `fs/watch`.
+    pub struct FsWatchResponse {
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+    }
+}
+
+record! {
+    /// The parameters of `fs/writeFile`.
+    pub struct FsWriteFileParams {
+        /// `dataBase64`.
+        data_base64: String = "dataBase64",
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+    }
+}
+
+record! {
+    /// The answer to `fs/writeFile`.
+    #[derive(Default)]
+    pub struct FsWriteFileResponse {
+    }
+}
 
 words! {
     /// Upstream's `FuzzyFileSearchMatchType`.
@@ -310,17 +329,16 @@ words! {
     }
 }
 
-/// The parameters of `fuzzyFileSearch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FuzzyFileSearchParams {
-    /// `cancellationToken`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cancellation_token: Option<String>,
-    /// `query`.
-    pub query: String,
-    /// `roots`.
-    pub roots: Vec<String>,
+record! {
+    /// The parameters of `fuzzyFileSearch`.
+    pub struct FuzzyFileSearchParams {
+        /// `cancellationToken`: optional.
+        cancellation_token: Option<String> = "cancellationToken" or none,
+        /// `query`.
+        query: String = "query",
+        /// `roots`.
+        roots: Vec<String> = "roots",
+    }
 }
 
 impl FuzzyFileSearchParams {
@@ -330,102 +348,110 @@ impl FuzzyFileSearchParams {
     }
 }
 
-/// The answer to `fuzzyFileSearch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FuzzyFileSearchResponse {
-    /// `files`.
-    pub files: Vec<FuzzyFileSearchResult>,
+record! {
+    /// The answer to `fuzzyFileSearch`.
+    pub struct FuzzyFileSearchResponse {
+        /// `files`.
+        files: Vec<FuzzyFileSearchResult> = "files",
+    }
 }
 
-/// Upstream's `FuzzyFileSearchResult`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FuzzyFileSearchResult {
-    /// `file_name`.
-    pub file_name: String,
-    /// `indices`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub indices: Option<Vec<u32>>,
-    /// `match_type`.
-    pub match_type: FuzzyFileSearchMatchType,
-    /// `path`.
-    pub path: String,
-    /// `root`.
-    pub root: String,
-    /// `score`.
-    pub score: u32,
+record! {
+    /// Upstream's `FuzzyFileSearchResult`.
+    pub struct FuzzyFileSearchResult {
+        /// `file_name`.
+        file_name: String = "file_name",
+        /// `indices`: optional.
+        indices: Option<Vec<u32>> = "indices" or none,
+        /// `match_type`.
+        match_type: FuzzyFileSearchMatchType = "match_type",
+        /// `path`.
+        path: String = "path",
+        /// `root`.
+        root: String = "root",
+        /// `score`.
+        score: u32 = "score",
+    }
 }
 
-/// What `fuzzyFileSearch/sessionCompleted` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FuzzyFileSearchSessionCompletedNotification {
-    /// `sessionId`.
-    pub session_id: String,
+record! {
+    /// What `fuzzyFileSearch/sessionCompleted` tells.
+    pub struct FuzzyFileSearchSessionCompletedNotification {
+        /// `sessionId`.
+        session_id: String = "sessionId",
+    }
 }
 
-/// The parameters of `fuzzyFileSearch/sessionStart`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FuzzyFileSearchSessionStartParams {
-    /// `roots`.
-    pub roots: Vec<String>,
-    /// `sessionId`.
-    pub session_id: String,
+record! {
+    /// The parameters of `fuzzyFileSearch/sessionStart`.
+    pub struct FuzzyFileSearchSessionStartParams {
+        /// `roots`.
+        roots: Vec<String> = "roots",
+        /// `sessionId`.
+        session_id: String = "sessionId",
+    }
 }
 
-/// The answer to `fuzzyFileSearch/sessionStart`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FuzzyFileSearchSessionStartResponse {}
-
-/// The parameters of `fuzzyFileSearch/sessionStop`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FuzzyFileSearchSessionStopParams {
-    /// `sessionId`.
-    pub session_id: String,
+record! {
+    /// The answer to `fuzzyFileSearch/sessionStart`.
+    #[derive(Default)]
+    pub struct FuzzyFileSearchSessionStartResponse {
+    }
 }
 
-/// The answer to `fuzzyFileSearch/sessionStop`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FuzzyFileSearchSessionStopResponse {}
-
-/// The parameters of `fuzzyFileSearch/sessionUpdate`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FuzzyFileSearchSessionUpdateParams {
-    /// `query`.
-    pub query: String,
-    /// `sessionId`.
-    pub session_id: String,
+record! {
+    /// The parameters of `fuzzyFileSearch/sessionStop`.
+    pub struct FuzzyFileSearchSessionStopParams {
+        /// `sessionId`.
+        session_id: String = "sessionId",
+    }
 }
 
-/// The answer to `fuzzyFileSearch/sessionUpdate`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FuzzyFileSearchSessionUpdateResponse {}
-
-/// What `fuzzyFileSearch/sessionUpdated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FuzzyFileSearchSessionUpdatedNotification {
-    /// `files`.
-    pub files: Vec<FuzzyFileSearchResult>,
-    /// `query`.
-    pub query: String,
-    /// `sessionId`.
-    pub session_id: String,
+record! {
+    /// The answer to `fuzzyFileSearch/sessionStop`.
+    #[derive(Default)]
+    pub struct FuzzyFileSearchSessionStopResponse {
+    }
 }
 
-/// Upstream's `GitInfo`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GitInfo {
-    /// `branch`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub branch: Option<String>,
-    /// `originUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin_url: Option<String>,
-    /// `sha`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sha: Option<String>,
+record! {
+    /// The parameters of `fuzzyFileSearch/sessionUpdate`.
+    pub struct FuzzyFileSearchSessionUpdateParams {
+        /// `query`.
+        query: String = "query",
+        /// `sessionId`.
+        session_id: String = "sessionId",
+    }
+}
+
+record! {
+    /// The answer to `fuzzyFileSearch/sessionUpdate`.
+    #[derive(Default)]
+    pub struct FuzzyFileSearchSessionUpdateResponse {
+    }
+}
+
+record! {
+    /// What `fuzzyFileSearch/sessionUpdated` tells.
+    pub struct FuzzyFileSearchSessionUpdatedNotification {
+        /// `files`.
+        files: Vec<FuzzyFileSearchResult> = "files",
+        /// `query`.
+        query: String = "query",
+        /// `sessionId`.
+        session_id: String = "sessionId",
+    }
+}
+
+record! {
+    /// Upstream's `GitInfo`.
+    #[derive(Default)]
+    pub struct GitInfo {
+        /// `branch`: optional.
+        branch: Option<String> = "branch" or none,
+        /// `originUrl`: optional.
+        origin_url: Option<String> = "originUrl" or none,
+        /// `sha`: optional.
+        sha: Option<String> = "sha" or none,
+    }
 }

@@ -10,18 +10,18 @@ words! {
     }
 }
 
-/// What `item/agentMessage/delta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AgentMessageDeltaNotification {
-    /// `delta`.
-    pub delta: String,
-    /// `itemId`.
-    pub item_id: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/agentMessage/delta` tells.
+    pub struct AgentMessageDeltaNotification {
+        /// `delta`.
+        delta: String = "delta",
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
 tagged! {
@@ -32,31 +32,33 @@ tagged! {
     }
 }
 
-/// Upstream's `AgentMessageInputContentEncryptedContent`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AgentMessageInputContentEncryptedContent {
-    /// `encrypted_content`.
-    pub encrypted_content: String,
+record! {
+    /// Upstream's `AgentMessageInputContentEncryptedContent`.
+    pub struct AgentMessageInputContentEncryptedContent {
+        /// `encrypted_content`.
+        encrypted_content: String = "encrypted_content",
+    }
 }
 
-/// Upstream's `AgentMessageInputContentInputText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AgentMessageInputContentInputText {
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `AgentMessageInputContentInputText`.
+    pub struct AgentMessageInputContentInputText {
+        /// `text`.
+        text: String = "text",
+    }
 }
 
 /// Upstream's `AgentPath`.
 pub type AgentPath = String;
 
-/// Upstream's `CollabAgentState`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CollabAgentState {
-    /// `message`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// `status`.
-    pub status: CollabAgentStatus,
+record! {
+    /// Upstream's `CollabAgentState`.
+    pub struct CollabAgentState {
+        /// `message`: optional.
+        message: Option<String> = "message" or none,
+        /// `status`.
+        status: CollabAgentStatus = "status",
+    }
 }
 
 words! {
@@ -97,40 +99,43 @@ words! {
     }
 }
 
-/// Upstream's `CollaborationMode`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CollaborationMode {
-    /// `mode`.
-    pub mode: ModeKind,
-    /// `settings`.
-    pub settings: Settings,
+record! {
+    /// Upstream's `CollaborationMode`.
+    pub struct CollaborationMode {
+        /// `mode`.
+        mode: ModeKind = "mode",
+        /// `settings`.
+        settings: Settings = "settings",
+    }
 }
 
-/// The parameters of `collaborationMode/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CollaborationModeListParams {}
-
-/// The answer to `collaborationMode/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CollaborationModeListResponse {
-    /// `data`.
-    pub data: Vec<CollaborationModeMask>,
+record! {
+    /// The parameters of `collaborationMode/list`.
+    #[derive(Default)]
+    pub struct CollaborationModeListParams {
+    }
 }
 
-/// Upstream's `CollaborationModeMask`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CollaborationModeMask {
-    /// `mode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<ModeKind>,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `name`.
-    pub name: String,
-    /// `reasoning_effort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<ReasoningEffort>,
+record! {
+    /// The answer to `collaborationMode/list`.
+    pub struct CollaborationModeListResponse {
+        /// `data`.
+        data: Vec<CollaborationModeMask> = "data",
+    }
+}
+
+record! {
+    /// Upstream's `CollaborationModeMask`.
+    pub struct CollaborationModeMask {
+        /// `mode`: optional.
+        mode: Option<ModeKind> = "mode" or none,
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `name`.
+        name: String = "name",
+        /// `reasoning_effort`: optional.
+        reasoning_effort: Option<ReasoningEffort> = "reasoning_effort" or none,
+    }
 }
 
 tagged! {
@@ -142,56 +147,56 @@ tagged! {
     }
 }
 
-/// Upstream's `DynamicToolCallOutputContentItemInputAudio`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DynamicToolCallOutputContentItemInputAudio {
-    /// `audioUrl`.
-    pub audio_url: String,
+record! {
+    /// Upstream's `DynamicToolCallOutputContentItemInputAudio`.
+    pub struct DynamicToolCallOutputContentItemInputAudio {
+        /// `audioUrl`.
+        audio_url: String = "audioUrl",
+    }
 }
 
-/// Upstream's `DynamicToolCallOutputContentItemInputImage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DynamicToolCallOutputContentItemInputImage {
-    /// `imageUrl`.
-    pub image_url: String,
+record! {
+    /// Upstream's `DynamicToolCallOutputContentItemInputImage`.
+    pub struct DynamicToolCallOutputContentItemInputImage {
+        /// `imageUrl`.
+        image_url: String = "imageUrl",
+    }
 }
 
-/// Upstream's `DynamicToolCallOutputContentItemInputText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DynamicToolCallOutputContentItemInputText {
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `DynamicToolCallOutputContentItemInputText`.
+    pub struct DynamicToolCallOutputContentItemInputText {
+        /// `text`.
+        text: String = "text",
+    }
 }
 
-/// The parameters of `item/tool/call`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DynamicToolCallParams {
-    /// `arguments`.
-    pub arguments: Json,
-    /// `callId`.
-    pub call_id: String,
-    /// `namespace`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `tool`.
-    pub tool: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// The parameters of `item/tool/call`.
+    pub struct DynamicToolCallParams {
+        /// `arguments`.
+        arguments: Json = "arguments",
+        /// `callId`.
+        call_id: String = "callId",
+        /// `namespace`: optional.
+        namespace: Option<String> = "namespace" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `tool`.
+        tool: String = "tool",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The answer to `item/tool/call`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DynamicToolCallResponse {
-    /// `contentItems`.
-    pub content_items: Vec<DynamicToolCallOutputContentItem>,
-    /// `success`.
-    pub success: bool,
+record! {
+    /// The answer to `item/tool/call`.
+    pub struct DynamicToolCallResponse {
+        /// `contentItems`.
+        content_items: Vec<DynamicToolCallOutputContentItem> = "contentItems",
+        /// `success`.
+        success: bool = "success",
+    }
 }
 
 words! {
@@ -210,19 +215,18 @@ tagged! {
     }
 }
 
-/// Upstream's `DynamicToolNamespaceToolFunction`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DynamicToolNamespaceToolFunction {
-    /// `deferLoading`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub defer_loading: bool,
-    /// `description`.
-    pub description: String,
-    /// `inputSchema`.
-    pub input_schema: Json,
-    /// `name`.
-    pub name: String,
+record! {
+    /// Upstream's `DynamicToolNamespaceToolFunction`.
+    pub struct DynamicToolNamespaceToolFunction {
+        /// `deferLoading`: optional.
+        defer_loading: bool = "deferLoading" or default,
+        /// `description`.
+        description: String = "description",
+        /// `inputSchema`.
+        input_schema: Json = "inputSchema",
+        /// `name`.
+        name: String = "name",
+    }
 }
 
 impl DynamicToolNamespaceToolFunction {
@@ -250,19 +254,18 @@ shared! {
     ]
 }
 
-/// Upstream's `DynamicToolSpecFunction`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DynamicToolSpecFunction {
-    /// `deferLoading`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub defer_loading: bool,
-    /// `description`.
-    pub description: String,
-    /// `inputSchema`.
-    pub input_schema: Json,
-    /// `name`.
-    pub name: String,
+record! {
+    /// Upstream's `DynamicToolSpecFunction`.
+    pub struct DynamicToolSpecFunction {
+        /// `deferLoading`: optional.
+        defer_loading: bool = "deferLoading" or default,
+        /// `description`.
+        description: String = "description",
+        /// `inputSchema`.
+        input_schema: Json = "inputSchema",
+        /// `name`.
+        name: String = "name",
+    }
 }
 
 impl DynamicToolSpecFunction {
@@ -272,15 +275,16 @@ impl DynamicToolSpecFunction {
     }
 }
 
-/// Upstream's `DynamicToolSpecNamespace`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DynamicToolSpecNamespace {
-    /// `description`.
-    pub description: String,
-    /// `name`.
-    pub name: String,
-    /// `tools`.
-    pub tools: Vec<DynamicToolNamespaceTool>,
+record! {
+    /// Upstream's `DynamicToolSpecNamespace`.
+    pub struct DynamicToolSpecNamespace {
+        /// `description`.
+        description: String = "description",
+        /// `name`.
+        name: String = "name",
+        /// `tools`.
+        tools: Vec<DynamicToolNamespaceTool> = "tools",
+    }
 }
 
 choice! {
@@ -301,56 +305,55 @@ tagged! {
     }
 }
 
-/// Upstream's `FunctionCallOutputContentItemEncryptedContent`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FunctionCallOutputContentItemEncryptedContent {
-    /// `encrypted_content`.
-    pub encrypted_content: String,
+record! {
+    /// Upstream's `FunctionCallOutputContentItemEncryptedContent`.
+    pub struct FunctionCallOutputContentItemEncryptedContent {
+        /// `encrypted_content`.
+        encrypted_content: String = "encrypted_content",
+    }
 }
 
-/// Upstream's `FunctionCallOutputContentItemInputAudio`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FunctionCallOutputContentItemInputAudio {
-    /// `audio_url`.
-    pub audio_url: String,
+record! {
+    /// Upstream's `FunctionCallOutputContentItemInputAudio`.
+    pub struct FunctionCallOutputContentItemInputAudio {
+        /// `audio_url`.
+        audio_url: String = "audio_url",
+    }
 }
 
-/// Upstream's `FunctionCallOutputContentItemInputImage`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FunctionCallOutputContentItemInputImage {
-    /// `detail`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<ImageDetail>,
-    /// `image_url`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image_url: Option<String>,
-    /// `file_id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_id: Option<String>,
+record! {
+    /// Upstream's `FunctionCallOutputContentItemInputImage`.
+    #[derive(Default)]
+    pub struct FunctionCallOutputContentItemInputImage {
+        /// `detail`: optional.
+        detail: Option<ImageDetail> = "detail" or none,
+        /// `image_url`: optional.
+        image_url: Option<String> = "image_url" or none,
+        /// `file_id`: optional.
+        file_id: Option<String> = "file_id" or none,
+    }
 }
 
-/// Upstream's `FunctionCallOutputContentItemInputText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FunctionCallOutputContentItemInputText {
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `FunctionCallOutputContentItemInputText`.
+    pub struct FunctionCallOutputContentItemInputText {
+        /// `text`.
+        text: String = "text",
+    }
 }
 
-/// Upstream's `GuardianApprovalReview`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GuardianApprovalReview {
-    /// `rationale`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rationale: Option<String>,
-    /// `riskLevel`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub risk_level: Option<GuardianRiskLevel>,
-    /// `status`.
-    pub status: GuardianApprovalReviewStatus,
-    /// `userAuthorization`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user_authorization: Option<GuardianUserAuthorization>,
+record! {
+    /// Upstream's `GuardianApprovalReview`.
+    pub struct GuardianApprovalReview {
+        /// `rationale`: optional.
+        rationale: Option<String> = "rationale" or none,
+        /// `riskLevel`: optional.
+        risk_level: Option<GuardianRiskLevel> = "riskLevel" or none,
+        /// `status`.
+        status: GuardianApprovalReviewStatus = "status",
+        /// `userAuthorization`: optional.
+        user_authorization: Option<GuardianUserAuthorization> = "userAuthorization" or none,
+    }
 }
 
 tagged! {
@@ -366,93 +369,94 @@ tagged! {
     }
 }
 
-/// Upstream's `GuardianApprovalReviewActionApplyPatch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GuardianApprovalReviewActionApplyPatch {
-    /// `cwd`.
-    pub cwd: LegacyAppPathString,
-    /// `files`.
-    pub files: Vec<LegacyAppPathString>,
+record! {
+    /// Upstream's `GuardianApprovalReviewActionApplyPatch`.
+    pub struct GuardianApprovalReviewActionApplyPatch {
+        /// `cwd`.
+        cwd: LegacyAppPathString = "cwd",
+        /// `files`.
+        files: Vec<LegacyAppPathString> = "files",
+    }
 }
 
-/// Upstream's `GuardianApprovalReviewActionCommand`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GuardianApprovalReviewActionCommand {
-    /// `command`.
-    pub command: String,
-    /// `cwd`.
-    pub cwd: LegacyAppPathString,
-    /// `source`.
-    pub source: GuardianCommandSource,
+record! {
+    /// Upstream's `GuardianApprovalReviewActionCommand`.
+    pub struct GuardianApprovalReviewActionCommand {
+        /// `command`.
+        command: String = "command",
+        /// `cwd`.
+        cwd: LegacyAppPathString = "cwd",
+        /// `source`.
+        source: GuardianCommandSource = "source",
+    }
 }
 
-/// Upstream's `GuardianApprovalReviewActionExecve`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GuardianApprovalReviewActionExecve {
-    /// `argv`.
-    pub argv: Vec<String>,
-    /// `cwd`.
-    pub cwd: AbsolutePathBuf,
-    /// `program`.
-    pub program: String,
-    /// `source`.
-    pub source: GuardianCommandSource,
+record! {
+    /// Upstream's `GuardianApprovalReviewActionExecve`.
+    pub struct GuardianApprovalReviewActionExecve {
+        /// `argv`.
+        argv: Vec<String> = "argv",
+        /// `cwd`.
+        cwd: AbsolutePathBuf = "cwd",
+        /// `program`.
+        program: String = "program",
+        /// `source`.
+        source: GuardianCommandSource = "source",
+    }
 }
 
-/// Upstream's `GuardianApprovalReviewActionMcpToolCall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GuardianApprovalReviewActionMcpToolCall {
-    /// `connectorId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connector_id: Option<String>,
-    /// `connectorName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connector_name: Option<String>,
-    /// `server`.
-    pub server: String,
-    /// `toolName`.
-    pub tool_name: String,
-    /// `toolTitle`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_title: Option<String>,
+record! {
+    /// Upstream's `GuardianApprovalReviewActionMcpToolCall`.
+    pub struct GuardianApprovalReviewActionMcpToolCall {
+        /// `connectorId`: optional.
+        connector_id: Option<String> = "connectorId" or none,
+        /// `connectorName`: optional.
+        connector_name: Option<String> = "connectorName" or none,
+        /// `server`.
+        server: String = "server",
+        /// `toolName`.
+        tool_name: String = "toolName",
+        /// `toolTitle`: optional.
+        tool_title: Option<String> = "toolTitle" or none,
+    }
 }
 
-/// Upstream's `GuardianApprovalReviewActionNetworkAccess`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GuardianApprovalReviewActionNetworkAccess {
-    /// `host`.
-    pub host: String,
-    /// `port`.
-    pub port: u16,
-    /// `protocol`.
-    pub protocol: NetworkApprovalProtocol,
-    /// `target`.
-    pub target: String,
+record! {
+    /// Upstream's `GuardianApprovalReviewActionNetworkAccess`.
+    pub struct GuardianApprovalReviewActionNetworkAccess {
+        /// `host`.
+        host: String = "host",
+        /// `port`.
+        port: u16 = "port",
+        /// `protocol`.
+        protocol: NetworkApprovalProtocol = "protocol",
+        /// `target`.
+        target: String = "target",
+    }
 }
 
-/// Upstream's `GuardianApprovalReviewActionRequestPermissions`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GuardianApprovalReviewActionRequestPermissions {
-    /// `permissions`.
-    pub permissions: RequestPermissionProfile,
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+record! {
+    /// Upstream's `GuardianApprovalReviewActionRequestPermissions`.
+    pub struct GuardianApprovalReviewActionRequestPermissions {
+        /// `permissions`.
+        permissions: RequestPermissionProfile = "permissions",
+        /// `reason`: optional.
+        reason: Option<String> = "reason" or none,
+    }
 }
 
-/// Upstream's `GuardianApprovalReviewActionWriteStdin`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GuardianApprovalReviewActionWriteStdin {
-    /// `approvalId`.
-    pub approval_id: String,
-    /// `cwd`.
-    pub cwd: LegacyAppPathString,
-    /// `processId`.
-    pub process_id: String,
-    /// `stdin`.
-    pub stdin: String,
+record! {
+    /// Upstream's `GuardianApprovalReviewActionWriteStdin`.
+    pub struct GuardianApprovalReviewActionWriteStdin {
+        /// `approvalId`.
+        approval_id: String = "approvalId",
+        /// `cwd`.
+        cwd: LegacyAppPathString = "cwd",
+        /// `processId`.
+        process_id: String = "processId",
+        /// `stdin`.
+        stdin: String = "stdin",
+    }
 }
 
 words! {
@@ -494,14 +498,14 @@ words! {
     }
 }
 
-/// What `guardianWarning` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GuardianWarningNotification {
-    /// `message`.
-    pub message: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `guardianWarning` tells.
+    pub struct GuardianWarningNotification {
+        /// `message`.
+        message: String = "message",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 words! {
@@ -521,98 +525,96 @@ tagged! {
     }
 }
 
-/// Upstream's `ImageGenerationFailureUsageLimitExceeded`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ImageGenerationFailureUsageLimitExceeded {
-    /// `limitId`.
-    pub limit_id: String,
-    /// `resetsAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resets_at: Option<i64>,
+record! {
+    /// Upstream's `ImageGenerationFailureUsageLimitExceeded`.
+    pub struct ImageGenerationFailureUsageLimitExceeded {
+        /// `limitId`.
+        limit_id: String = "limitId",
+        /// `resetsAt`: optional.
+        resets_at: Option<i64> = "resetsAt" or none,
+    }
 }
 
-/// Upstream's `ImageGenerationInputImage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ImageGenerationInputImage {
-    /// `path`.
-    pub path: AbsolutePathBuf,
-    /// `sha256`.
-    pub sha256: String,
+record! {
+    /// Upstream's `ImageGenerationInputImage`.
+    pub struct ImageGenerationInputImage {
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+        /// `sha256`.
+        sha256: String = "sha256",
+    }
 }
 
-/// What `item/completed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ItemCompletedNotification {
-    /// `completedAtMs`.
-    pub completed_at_ms: i64,
-    /// `item`.
-    pub item: ThreadItem,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/completed` tells.
+    pub struct ItemCompletedNotification {
+        /// `completedAtMs`.
+        completed_at_ms: i64 = "completedAtMs",
+        /// `item`.
+        item: ThreadItem = "item",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// What `item/autoApprovalReview/completed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ItemGuardianApprovalReviewCompletedNotification {
-    /// `action`.
-    pub action: GuardianApprovalReviewAction,
-    /// `completedAtMs`.
-    pub completed_at_ms: i64,
-    /// `decisionSource`.
-    pub decision_source: AutoReviewDecisionSource,
-    /// `review`.
-    pub review: GuardianApprovalReview,
-    /// `reviewId`.
-    pub review_id: String,
-    /// `startedAtMs`.
-    pub started_at_ms: i64,
-    /// `targetItemId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target_item_id: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/autoApprovalReview/completed` tells.
+    pub struct ItemGuardianApprovalReviewCompletedNotification {
+        /// `action`.
+        action: GuardianApprovalReviewAction = "action",
+        /// `completedAtMs`.
+        completed_at_ms: i64 = "completedAtMs",
+        /// `decisionSource`.
+        decision_source: AutoReviewDecisionSource = "decisionSource",
+        /// `review`.
+        review: GuardianApprovalReview = "review",
+        /// `reviewId`.
+        review_id: String = "reviewId",
+        /// `startedAtMs`.
+        started_at_ms: i64 = "startedAtMs",
+        /// `targetItemId`: optional.
+        target_item_id: Option<String> = "targetItemId" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// What `item/autoApprovalReview/started` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ItemGuardianApprovalReviewStartedNotification {
-    /// `action`.
-    pub action: GuardianApprovalReviewAction,
-    /// `review`.
-    pub review: GuardianApprovalReview,
-    /// `reviewId`.
-    pub review_id: String,
-    /// `startedAtMs`.
-    pub started_at_ms: i64,
-    /// `targetItemId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target_item_id: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/autoApprovalReview/started` tells.
+    pub struct ItemGuardianApprovalReviewStartedNotification {
+        /// `action`.
+        action: GuardianApprovalReviewAction = "action",
+        /// `review`.
+        review: GuardianApprovalReview = "review",
+        /// `reviewId`.
+        review_id: String = "reviewId",
+        /// `startedAtMs`.
+        started_at_ms: i64 = "startedAtMs",
+        /// `targetItemId`: optional.
+        target_item_id: Option<String> = "targetItemId" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// What `item/started` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ItemStartedNotification {
-    /// `item`.
-    pub item: ThreadItem,
-    /// `startedAtMs`.
-    pub started_at_ms: i64,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/started` tells.
+    pub struct ItemStartedNotification {
+        /// `item`.
+        item: ThreadItem = "item",
+        /// `startedAtMs`.
+        started_at_ms: i64 = "startedAtMs",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
 tagged! {
@@ -622,23 +624,20 @@ tagged! {
     }
 }
 
-/// Upstream's `LocalShellActionExec`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LocalShellActionExec {
-    /// `command`.
-    pub command: Vec<String>,
-    /// `env`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub env: Option<BTreeMap<String, String>>,
-    /// `timeout_ms`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-    /// `user`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// `working_directory`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub working_directory: Option<String>,
+record! {
+    /// Upstream's `LocalShellActionExec`.
+    pub struct LocalShellActionExec {
+        /// `command`.
+        command: Vec<String> = "command",
+        /// `env`: optional.
+        env: Option<BTreeMap<String, String>> = "env" or none,
+        /// `timeout_ms`: optional.
+        timeout_ms: Option<u64> = "timeout_ms" or none,
+        /// `user`: optional.
+        user: Option<String> = "user" or none,
+        /// `working_directory`: optional.
+        working_directory: Option<String> = "working_directory" or none,
+    }
 }
 
 impl LocalShellActionExec {
@@ -660,14 +659,14 @@ words! {
 /// Upstream's `ReasoningEffort`.
 pub type ReasoningEffort = String;
 
-/// Upstream's `ReasoningEffortOption`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReasoningEffortOption {
-    /// `description`.
-    pub description: String,
-    /// `reasoningEffort`.
-    pub reasoning_effort: ReasoningEffort,
+record! {
+    /// Upstream's `ReasoningEffortOption`.
+    pub struct ReasoningEffortOption {
+        /// `description`.
+        description: String = "description",
+        /// `reasoningEffort`.
+        reasoning_effort: ReasoningEffort = "reasoningEffort",
+    }
 }
 
 tagged! {
@@ -687,18 +686,20 @@ shared! {
     ]
 }
 
-/// Upstream's `ReasoningItemContentReasoningText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReasoningItemContentReasoningText {
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `ReasoningItemContentReasoningText`.
+    pub struct ReasoningItemContentReasoningText {
+        /// `text`.
+        text: String = "text",
+    }
 }
 
-/// Upstream's `ReasoningItemContentText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReasoningItemContentText {
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `ReasoningItemContentText`.
+    pub struct ReasoningItemContentText {
+        /// `text`.
+        text: String = "text",
+    }
 }
 
 tagged! {
@@ -708,11 +709,12 @@ tagged! {
     }
 }
 
-/// Upstream's `ReasoningItemReasoningSummarySummaryText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ReasoningItemReasoningSummarySummaryText {
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `ReasoningItemReasoningSummarySummaryText`.
+    pub struct ReasoningItemReasoningSummarySummaryText {
+        /// `text`.
+        text: String = "text",
+    }
 }
 
 words! {
@@ -725,50 +727,50 @@ words! {
     }
 }
 
-/// What `item/reasoning/summaryPartAdded` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReasoningSummaryPartAddedNotification {
-    /// `itemId`.
-    pub item_id: String,
-    /// `summaryIndex`.
-    pub summary_index: i64,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/reasoning/summaryPartAdded` tells.
+    pub struct ReasoningSummaryPartAddedNotification {
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `summaryIndex`.
+        summary_index: i64 = "summaryIndex",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// What `item/reasoning/summaryTextDelta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReasoningSummaryTextDeltaNotification {
-    /// `delta`.
-    pub delta: String,
-    /// `itemId`.
-    pub item_id: String,
-    /// `summaryIndex`.
-    pub summary_index: i64,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/reasoning/summaryTextDelta` tells.
+    pub struct ReasoningSummaryTextDeltaNotification {
+        /// `delta`.
+        delta: String = "delta",
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `summaryIndex`.
+        summary_index: i64 = "summaryIndex",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// What `item/reasoning/textDelta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReasoningTextDeltaNotification {
-    /// `contentIndex`.
-    pub content_index: i64,
-    /// `delta`.
-    pub delta: String,
-    /// `itemId`.
-    pub item_id: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/reasoning/textDelta` tells.
+    pub struct ReasoningTextDeltaNotification {
+        /// `contentIndex`.
+        content_index: i64 = "contentIndex",
+        /// `delta`.
+        delta: String = "delta",
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
 tagged! {
@@ -795,16 +797,16 @@ tagged! {
     }
 }
 
-/// Upstream's `ResponseItemAdditionalTools`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemAdditionalTools {
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `role`.
-    pub role: String,
-    /// `tools`.
-    pub tools: Vec<Json>,
+record! {
+    /// Upstream's `ResponseItemAdditionalTools`.
+    pub struct ResponseItemAdditionalTools {
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `role`.
+        role: String = "role",
+        /// `tools`.
+        tools: Vec<Json> = "tools",
+    }
 }
 
 impl ResponseItemAdditionalTools {
@@ -814,21 +816,20 @@ impl ResponseItemAdditionalTools {
     }
 }
 
-/// Upstream's `ResponseItemAgentMessage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemAgentMessage {
-    /// `author`.
-    pub author: String,
-    /// `content`.
-    pub content: Vec<AgentMessageInputContent>,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `recipient`.
-    pub recipient: String,
+record! {
+    /// Upstream's `ResponseItemAgentMessage`.
+    pub struct ResponseItemAgentMessage {
+        /// `author`.
+        author: String = "author",
+        /// `content`.
+        content: Vec<AgentMessageInputContent> = "content",
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `recipient`.
+        recipient: String = "recipient",
+    }
 }
 
 impl ResponseItemAgentMessage {
@@ -848,17 +849,16 @@ impl ResponseItemAgentMessage {
     }
 }
 
-/// Upstream's `ResponseItemCompaction`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemCompaction {
-    /// `encrypted_content`.
-    pub encrypted_content: String,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
+record! {
+    /// Upstream's `ResponseItemCompaction`.
+    pub struct ResponseItemCompaction {
+        /// `encrypted_content`.
+        encrypted_content: String = "encrypted_content",
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+    }
 }
 
 impl ResponseItemCompaction {
@@ -868,51 +868,47 @@ impl ResponseItemCompaction {
     }
 }
 
-/// Upstream's `ResponseItemConfigurationUpdate`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemConfigurationUpdate {
-    /// `reasoning`.
-    pub reasoning: ConfigurationReasoning,
+record! {
+    /// Upstream's `ResponseItemConfigurationUpdate`.
+    pub struct ResponseItemConfigurationUpdate {
+        /// `reasoning`.
+        reasoning: ConfigurationReasoning = "reasoning",
+    }
 }
 
-/// Upstream's `ResponseItemContextCompaction`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemContextCompaction {
-    /// `encrypted_content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted_content: Option<String>,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
+record! {
+    /// Upstream's `ResponseItemContextCompaction`.
+    #[derive(Default)]
+    pub struct ResponseItemContextCompaction {
+        /// `encrypted_content`: optional.
+        encrypted_content: Option<String> = "encrypted_content" or none,
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+    }
 }
 
-/// Upstream's `ResponseItemCustomToolCall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemCustomToolCall {
-    /// `call_id`.
-    pub call_id: String,
-    /// `encrypted_content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted_content: Option<String>,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `input`.
-    pub input: String,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `name`.
-    pub name: String,
-    /// `namespace`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// `status`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
+record! {
+    /// Upstream's `ResponseItemCustomToolCall`.
+    pub struct ResponseItemCustomToolCall {
+        /// `call_id`.
+        call_id: String = "call_id",
+        /// `encrypted_content`: optional.
+        encrypted_content: Option<String> = "encrypted_content" or none,
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `input`.
+        input: String = "input",
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `name`.
+        name: String = "name",
+        /// `namespace`: optional.
+        namespace: Option<String> = "namespace" or none,
+        /// `status`: optional.
+        status: Option<String> = "status" or none,
+    }
 }
 
 impl ResponseItemCustomToolCall {
@@ -931,22 +927,20 @@ impl ResponseItemCustomToolCall {
     }
 }
 
-/// Upstream's `ResponseItemCustomToolCallOutput`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemCustomToolCallOutput {
-    /// `call_id`.
-    pub call_id: String,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `name`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// `output`.
-    pub output: FunctionCallOutputBody,
+record! {
+    /// Upstream's `ResponseItemCustomToolCallOutput`.
+    pub struct ResponseItemCustomToolCallOutput {
+        /// `call_id`.
+        call_id: String = "call_id",
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `name`: optional.
+        name: Option<String> = "name" or none,
+        /// `output`.
+        output: FunctionCallOutputBody = "output",
+    }
 }
 
 impl ResponseItemCustomToolCallOutput {
@@ -956,33 +950,28 @@ impl ResponseItemCustomToolCallOutput {
     }
 }
 
-/// Upstream's `ResponseItemFunctionCall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemFunctionCall {
-    /// `arguments`.
-    pub arguments: String,
-    /// `call_id`.
-    pub call_id: String,
-    /// `encrypted_content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted_content: Option<String>,
-    /// `encrypted_function_args`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted_function_args: Option<Vec<String>>,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `name`.
-    pub name: String,
-    /// `namespace`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// `status`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
+record! {
+    /// Upstream's `ResponseItemFunctionCall`.
+    pub struct ResponseItemFunctionCall {
+        /// `arguments`.
+        arguments: String = "arguments",
+        /// `call_id`.
+        call_id: String = "call_id",
+        /// `encrypted_content`: optional.
+        encrypted_content: Option<String> = "encrypted_content" or none,
+        /// `encrypted_function_args`: optional.
+        encrypted_function_args: Option<Vec<String>> = "encrypted_function_args" or none,
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `name`.
+        name: String = "name",
+        /// `namespace`: optional.
+        namespace: Option<String> = "namespace" or none,
+        /// `status`: optional.
+        status: Option<String> = "status" or none,
+    }
 }
 
 impl ResponseItemFunctionCall {
@@ -1002,26 +991,22 @@ impl ResponseItemFunctionCall {
     }
 }
 
-/// Upstream's `ResponseItemFunctionCallOutput`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemFunctionCallOutput {
-    /// `call_id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub call_id: Option<String>,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `name`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// `namespace`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// `output`.
-    pub output: FunctionCallOutputBody,
+record! {
+    /// Upstream's `ResponseItemFunctionCallOutput`.
+    pub struct ResponseItemFunctionCallOutput {
+        /// `call_id`: optional.
+        call_id: Option<String> = "call_id" or none,
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `name`: optional.
+        name: Option<String> = "name" or none,
+        /// `namespace`: optional.
+        namespace: Option<String> = "namespace" or none,
+        /// `output`.
+        output: FunctionCallOutputBody = "output",
+    }
 }
 
 impl ResponseItemFunctionCallOutput {
@@ -1038,25 +1023,22 @@ impl ResponseItemFunctionCallOutput {
     }
 }
 
-/// Upstream's `ResponseItemImageGenerationCall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemImageGenerationCall {
-    /// `encrypted_content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted_content: Option<String>,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `result`.
-    pub result: String,
-    /// `revised_prompt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revised_prompt: Option<String>,
-    /// `status`.
-    pub status: String,
+record! {
+    /// Upstream's `ResponseItemImageGenerationCall`.
+    pub struct ResponseItemImageGenerationCall {
+        /// `encrypted_content`: optional.
+        encrypted_content: Option<String> = "encrypted_content" or none,
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `result`.
+        result: String = "result",
+        /// `revised_prompt`: optional.
+        revised_prompt: Option<String> = "revised_prompt" or none,
+        /// `status`.
+        status: String = "status",
+    }
 }
 
 impl ResponseItemImageGenerationCall {
@@ -1073,25 +1055,22 @@ impl ResponseItemImageGenerationCall {
     }
 }
 
-/// Upstream's `ResponseItemLocalShellCall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemLocalShellCall {
-    /// `action`.
-    pub action: LocalShellAction,
-    /// `call_id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub call_id: Option<String>,
-    /// `encrypted_content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted_content: Option<String>,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `status`.
-    pub status: LocalShellStatus,
+record! {
+    /// Upstream's `ResponseItemLocalShellCall`.
+    pub struct ResponseItemLocalShellCall {
+        /// `action`.
+        action: LocalShellAction = "action",
+        /// `call_id`: optional.
+        call_id: Option<String> = "call_id" or none,
+        /// `encrypted_content`: optional.
+        encrypted_content: Option<String> = "encrypted_content" or none,
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `status`.
+        status: LocalShellStatus = "status",
+    }
 }
 
 impl ResponseItemLocalShellCall {
@@ -1108,28 +1087,24 @@ impl ResponseItemLocalShellCall {
     }
 }
 
-/// Upstream's `ResponseItemMessage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemMessage {
-    /// `content`.
-    pub content: Vec<ContentItem>,
-    /// `encrypted_content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted_content: Option<String>,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `phase`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub phase: Option<MessagePhase>,
-    /// `role`.
-    pub role: String,
-    /// `status`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
+record! {
+    /// Upstream's `ResponseItemMessage`.
+    pub struct ResponseItemMessage {
+        /// `content`.
+        content: Vec<ContentItem> = "content",
+        /// `encrypted_content`: optional.
+        encrypted_content: Option<String> = "encrypted_content" or none,
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `phase`: optional.
+        phase: Option<MessagePhase> = "phase" or none,
+        /// `role`.
+        role: String = "role",
+        /// `status`: optional.
+        status: Option<String> = "status" or none,
+    }
 }
 
 impl ResponseItemMessage {
@@ -1147,23 +1122,20 @@ impl ResponseItemMessage {
     }
 }
 
-/// Upstream's `ResponseItemReasoning`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemReasoning {
-    /// `content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content: Option<Vec<ReasoningItemContent>>,
-    /// `encrypted_content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted_content: Option<String>,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `summary`.
-    pub summary: Vec<ReasoningItemReasoningSummary>,
+record! {
+    /// Upstream's `ResponseItemReasoning`.
+    pub struct ResponseItemReasoning {
+        /// `content`: optional.
+        content: Option<Vec<ReasoningItemContent>> = "content" or none,
+        /// `encrypted_content`: optional.
+        encrypted_content: Option<String> = "encrypted_content" or none,
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `summary`.
+        summary: Vec<ReasoningItemReasoningSummary> = "summary",
+    }
 }
 
 impl ResponseItemReasoning {
@@ -1179,28 +1151,24 @@ impl ResponseItemReasoning {
     }
 }
 
-/// Upstream's `ResponseItemToolSearchCall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemToolSearchCall {
-    /// `arguments`.
-    pub arguments: Json,
-    /// `call_id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub call_id: Option<String>,
-    /// `encrypted_content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted_content: Option<String>,
-    /// `execution`.
-    pub execution: String,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `status`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
+record! {
+    /// Upstream's `ResponseItemToolSearchCall`.
+    pub struct ResponseItemToolSearchCall {
+        /// `arguments`.
+        arguments: Json = "arguments",
+        /// `call_id`: optional.
+        call_id: Option<String> = "call_id" or none,
+        /// `encrypted_content`: optional.
+        encrypted_content: Option<String> = "encrypted_content" or none,
+        /// `execution`.
+        execution: String = "execution",
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `status`: optional.
+        status: Option<String> = "status" or none,
+    }
 }
 
 impl ResponseItemToolSearchCall {
@@ -1218,24 +1186,22 @@ impl ResponseItemToolSearchCall {
     }
 }
 
-/// Upstream's `ResponseItemToolSearchOutput`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemToolSearchOutput {
-    /// `call_id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub call_id: Option<String>,
-    /// `execution`.
-    pub execution: String,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `status`.
-    pub status: String,
-    /// `tools`.
-    pub tools: Vec<Json>,
+record! {
+    /// Upstream's `ResponseItemToolSearchOutput`.
+    pub struct ResponseItemToolSearchOutput {
+        /// `call_id`: optional.
+        call_id: Option<String> = "call_id" or none,
+        /// `execution`.
+        execution: String = "execution",
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `status`.
+        status: String = "status",
+        /// `tools`.
+        tools: Vec<Json> = "tools",
+    }
 }
 
 impl ResponseItemToolSearchOutput {
@@ -1252,35 +1218,32 @@ impl ResponseItemToolSearchOutput {
     }
 }
 
-/// Upstream's `ResponseItemWebSearchCall`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResponseItemWebSearchCall {
-    /// `action`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<ResponsesApiWebSearchAction>,
-    /// `encrypted_content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encrypted_content: Option<String>,
-    /// `id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// `internal_chat_message_metadata_passthrough`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough>,
-    /// `status`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
+record! {
+    /// Upstream's `ResponseItemWebSearchCall`.
+    #[derive(Default)]
+    pub struct ResponseItemWebSearchCall {
+        /// `action`: optional.
+        action: Option<ResponsesApiWebSearchAction> = "action" or none,
+        /// `encrypted_content`: optional.
+        encrypted_content: Option<String> = "encrypted_content" or none,
+        /// `id`: optional.
+        id: Option<String> = "id" or none,
+        /// `internal_chat_message_metadata_passthrough`: optional.
+        internal_chat_message_metadata_passthrough: Option<InternalChatMessageMetadataPassthrough> = "internal_chat_message_metadata_passthrough" or none,
+        /// `status`: optional.
+        status: Option<String> = "status" or none,
+    }
 }
 
-/// Upstream's `ResponseUsageMetadata`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResponseUsageMetadata {
-    /// `amount`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub amount: Option<String>,
-    /// `metadata`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Json>,
+record! {
+    /// Upstream's `ResponseUsageMetadata`.
+    #[derive(Default)]
+    pub struct ResponseUsageMetadata {
+        /// `amount`: optional.
+        amount: Option<String> = "amount" or none,
+        /// `metadata`: optional.
+        metadata: Option<Json> = "metadata" or none,
+    }
 }
 
 tagged! {
@@ -1293,34 +1256,35 @@ tagged! {
     }
 }
 
-/// Upstream's `ResponsesApiWebSearchActionFindInPage`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResponsesApiWebSearchActionFindInPage {
-    /// `pattern`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pattern: Option<String>,
-    /// `url`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
+record! {
+    /// Upstream's `ResponsesApiWebSearchActionFindInPage`.
+    #[derive(Default)]
+    pub struct ResponsesApiWebSearchActionFindInPage {
+        /// `pattern`: optional.
+        pattern: Option<String> = "pattern" or none,
+        /// `url`: optional.
+        url: Option<String> = "url" or none,
+    }
 }
 
-/// Upstream's `ResponsesApiWebSearchActionOpenPage`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResponsesApiWebSearchActionOpenPage {
-    /// `url`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
+record! {
+    /// Upstream's `ResponsesApiWebSearchActionOpenPage`.
+    #[derive(Default)]
+    pub struct ResponsesApiWebSearchActionOpenPage {
+        /// `url`: optional.
+        url: Option<String> = "url" or none,
+    }
 }
 
-/// Upstream's `ResponsesApiWebSearchActionSearch`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResponsesApiWebSearchActionSearch {
-    /// `queries`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queries: Option<Vec<String>>,
-    /// `query`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub query: Option<String>,
+record! {
+    /// Upstream's `ResponsesApiWebSearchActionSearch`.
+    #[derive(Default)]
+    pub struct ResponsesApiWebSearchActionSearch {
+        /// `queries`: optional.
+        queries: Option<Vec<String>> = "queries" or none,
+        /// `query`: optional.
+        query: Option<String> = "query" or none,
+    }
 }
 
 words! {
@@ -1348,49 +1312,46 @@ keyed! {
     }
 }
 
-/// Upstream's `SubAgentSourceThreadSpawn`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SubAgentSourceThreadSpawn {
-    /// `agent_nickname`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_nickname: Option<String>,
-    /// `agent_path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_path: Option<AgentPath>,
-    /// `agent_role`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_role: Option<String>,
-    /// `depth`.
-    pub depth: i32,
-    /// `parent_thread_id`.
-    pub parent_thread_id: ThreadId,
+record! {
+    /// Upstream's `SubAgentSourceThreadSpawn`.
+    pub struct SubAgentSourceThreadSpawn {
+        /// `agent_nickname`: optional.
+        agent_nickname: Option<String> = "agent_nickname" or none,
+        /// `agent_path`: optional.
+        agent_path: Option<AgentPath> = "agent_path" or none,
+        /// `agent_role`: optional.
+        agent_role: Option<String> = "agent_role" or none,
+        /// `depth`.
+        depth: i32 = "depth",
+        /// `parent_thread_id`.
+        parent_thread_id: ThreadId = "parent_thread_id",
+    }
 }
 
-/// What `item/commandExecution/terminalInteraction` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TerminalInteractionNotification {
-    /// `itemId`.
-    pub item_id: String,
-    /// `processId`.
-    pub process_id: String,
-    /// `stdin`.
-    pub stdin: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/commandExecution/terminalInteraction` tells.
+    pub struct TerminalInteractionNotification {
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `processId`.
+        process_id: String = "processId",
+        /// `stdin`.
+        stdin: String = "stdin",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `TextElement`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TextElement {
-    /// `byteRange`.
-    pub byte_range: ByteRange,
-    /// `placeholder`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub placeholder: Option<String>,
+record! {
+    /// Upstream's `TextElement`.
+    pub struct TextElement {
+        /// `byteRange`.
+        byte_range: ByteRange = "byteRange",
+        /// `placeholder`: optional.
+        placeholder: Option<String> = "placeholder" or none,
+    }
 }
 
 impl TextElement {
@@ -1400,20 +1361,22 @@ impl TextElement {
     }
 }
 
-/// Upstream's `TextPosition`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TextPosition {
-    /// `column`.
-    pub column: u64,
-    /// `line`.
-    pub line: u64,
+record! {
+    /// Upstream's `TextPosition`.
+    pub struct TextPosition {
+        /// `column`.
+        column: u64 = "column",
+        /// `line`.
+        line: u64 = "line",
+    }
 }
 
-/// Upstream's `TextRange`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TextRange {
-    /// `end`.
-    pub end: TextPosition,
-    /// `start`.
-    pub start: TextPosition,
+record! {
+    /// Upstream's `TextRange`.
+    pub struct TextRange {
+        /// `end`.
+        end: TextPosition = "end",
+        /// `start`.
+        start: TextPosition = "start",
+    }
 }

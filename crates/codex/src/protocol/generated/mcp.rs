@@ -11,14 +11,14 @@ words! {
     }
 }
 
-/// Upstream's `McpAppUi`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpAppUi {
-    /// `preferredModelDisplayMode`.
-    pub preferred_model_display_mode: McpAppDisplayMode,
-    /// `resourceUri`.
-    pub resource_uri: String,
+record! {
+    /// Upstream's `McpAppUi`.
+    pub struct McpAppUi {
+        /// `preferredModelDisplayMode`.
+        preferred_model_display_mode: McpAppDisplayMode = "preferredModelDisplayMode",
+        /// `resourceUri`.
+        resource_uri: String = "resourceUri",
+    }
 }
 
 words! {
@@ -39,20 +39,18 @@ words! {
     }
 }
 
-/// Upstream's `McpElicitationBooleanSchema`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct McpElicitationBooleanSchema {
-    /// `default`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<bool>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `type`.
-    pub r#type: McpElicitationBooleanType,
+record! {
+    /// Upstream's `McpElicitationBooleanSchema`.
+    pub struct McpElicitationBooleanSchema {
+        /// `default`: optional.
+        default: Option<bool> = "default" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `type`.
+        r#type: McpElicitationBooleanType = "type",
+    }
 }
 
 words! {
@@ -62,13 +60,14 @@ words! {
     }
 }
 
-/// Upstream's `McpElicitationConstOption`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct McpElicitationConstOption {
-    /// `const`.
-    pub r#const: String,
-    /// `title`.
-    pub title: String,
+record! {
+    /// Upstream's `McpElicitationConstOption`.
+    pub struct McpElicitationConstOption {
+        /// `const`.
+        r#const: String = "const",
+        /// `title`.
+        title: String = "title",
+    }
 }
 
 choice! {
@@ -80,26 +79,22 @@ choice! {
     }
 }
 
-/// Upstream's `McpElicitationLegacyTitledEnumSchema`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpElicitationLegacyTitledEnumSchema {
-    /// `default`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<String>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `enum`.
-    pub r#enum: Vec<String>,
-    /// `enumNames`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enum_names: Option<Vec<String>>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `type`.
-    pub r#type: McpElicitationStringType,
+record! {
+    /// Upstream's `McpElicitationLegacyTitledEnumSchema`.
+    pub struct McpElicitationLegacyTitledEnumSchema {
+        /// `default`: optional.
+        default: Option<String> = "default" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `enum`.
+        r#enum: Vec<String> = "enum",
+        /// `enumNames`: optional.
+        enum_names: Option<Vec<String>> = "enumNames" or none,
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `type`.
+        r#type: McpElicitationStringType = "type",
+    }
 }
 
 choice! {
@@ -110,26 +105,22 @@ choice! {
     }
 }
 
-/// Upstream's `McpElicitationNumberSchema`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct McpElicitationNumberSchema {
-    /// `default`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<f64>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `maximum`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub maximum: Option<f64>,
-    /// `minimum`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub minimum: Option<f64>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `type`.
-    pub r#type: McpElicitationNumberType,
+record! {
+    /// Upstream's `McpElicitationNumberSchema`.
+    pub struct McpElicitationNumberSchema {
+        /// `default`: optional.
+        default: Option<f64> = "default" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `maximum`: optional.
+        maximum: Option<f64> = "maximum" or none,
+        /// `minimum`: optional.
+        minimum: Option<f64> = "minimum" or none,
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `type`.
+        r#type: McpElicitationNumberType = "type",
+    }
 }
 
 words! {
@@ -157,19 +148,18 @@ choice! {
     }
 }
 
-/// Upstream's `McpElicitationSchema`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct McpElicitationSchema {
-    /// `$schema`: optional.
-    #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
-    pub schema: Option<String>,
-    /// `properties`.
-    pub properties: BTreeMap<String, McpElicitationPrimitiveSchema>,
-    /// `required`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub required: Option<Vec<String>>,
-    /// `type`.
-    pub r#type: McpElicitationObjectType,
+record! {
+    /// Upstream's `McpElicitationSchema`.
+    pub struct McpElicitationSchema {
+        /// `$schema`: optional.
+        schema: Option<String> = "$schema" or none,
+        /// `properties`.
+        properties: BTreeMap<String, McpElicitationPrimitiveSchema> = "properties",
+        /// `required`: optional.
+        required: Option<Vec<String>> = "required" or none,
+        /// `type`.
+        r#type: McpElicitationObjectType = "type",
+    }
 }
 
 choice! {
@@ -190,30 +180,24 @@ words! {
     }
 }
 
-/// Upstream's `McpElicitationStringSchema`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpElicitationStringSchema {
-    /// `default`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<String>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `format`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub format: Option<McpElicitationStringFormat>,
-    /// `maxLength`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_length: Option<u32>,
-    /// `minLength`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_length: Option<u32>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `type`.
-    pub r#type: McpElicitationStringType,
+record! {
+    /// Upstream's `McpElicitationStringSchema`.
+    pub struct McpElicitationStringSchema {
+        /// `default`: optional.
+        default: Option<String> = "default" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `format`: optional.
+        format: Option<McpElicitationStringFormat> = "format" or none,
+        /// `maxLength`: optional.
+        max_length: Option<u32> = "maxLength" or none,
+        /// `minLength`: optional.
+        min_length: Option<u32> = "minLength" or none,
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `type`.
+        r#type: McpElicitationStringType = "type",
+    }
 }
 
 words! {
@@ -223,130 +207,112 @@ words! {
     }
 }
 
-/// Upstream's `McpElicitationTitledEnumItems`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpElicitationTitledEnumItems {
-    /// `anyOf`.
-    pub any_of: Vec<McpElicitationConstOption>,
+record! {
+    /// Upstream's `McpElicitationTitledEnumItems`.
+    pub struct McpElicitationTitledEnumItems {
+        /// `anyOf`.
+        any_of: Vec<McpElicitationConstOption> = "anyOf",
+    }
 }
 
-/// Upstream's `McpElicitationTitledMultiSelectEnumSchema`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpElicitationTitledMultiSelectEnumSchema {
-    /// `default`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<Vec<String>>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `items`.
-    pub items: McpElicitationTitledEnumItems,
-    /// `maxItems`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_items: Option<u64>,
-    /// `minItems`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_items: Option<u64>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `type`.
-    pub r#type: McpElicitationArrayType,
+record! {
+    /// Upstream's `McpElicitationTitledMultiSelectEnumSchema`.
+    pub struct McpElicitationTitledMultiSelectEnumSchema {
+        /// `default`: optional.
+        default: Option<Vec<String>> = "default" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `items`.
+        items: McpElicitationTitledEnumItems = "items",
+        /// `maxItems`: optional.
+        max_items: Option<u64> = "maxItems" or none,
+        /// `minItems`: optional.
+        min_items: Option<u64> = "minItems" or none,
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `type`.
+        r#type: McpElicitationArrayType = "type",
+    }
 }
 
-/// Upstream's `McpElicitationTitledSingleSelectEnumSchema`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpElicitationTitledSingleSelectEnumSchema {
-    /// `default`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<String>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `oneOf`.
-    pub one_of: Vec<McpElicitationConstOption>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `type`.
-    pub r#type: McpElicitationStringType,
+record! {
+    /// Upstream's `McpElicitationTitledSingleSelectEnumSchema`.
+    pub struct McpElicitationTitledSingleSelectEnumSchema {
+        /// `default`: optional.
+        default: Option<String> = "default" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `oneOf`.
+        one_of: Vec<McpElicitationConstOption> = "oneOf",
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `type`.
+        r#type: McpElicitationStringType = "type",
+    }
 }
 
-/// Upstream's `McpElicitationUntitledEnumItems`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct McpElicitationUntitledEnumItems {
-    /// `enum`.
-    pub r#enum: Vec<String>,
-    /// `type`.
-    pub r#type: McpElicitationStringType,
+record! {
+    /// Upstream's `McpElicitationUntitledEnumItems`.
+    pub struct McpElicitationUntitledEnumItems {
+        /// `enum`.
+        r#enum: Vec<String> = "enum",
+        /// `type`.
+        r#type: McpElicitationStringType = "type",
+    }
 }
 
-/// Upstream's `McpElicitationUntitledMultiSelectEnumSchema`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpElicitationUntitledMultiSelectEnumSchema {
-    /// `default`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<Vec<String>>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `items`.
-    pub items: McpElicitationUntitledEnumItems,
-    /// `maxItems`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_items: Option<u64>,
-    /// `minItems`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_items: Option<u64>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `type`.
-    pub r#type: McpElicitationArrayType,
+record! {
+    /// Upstream's `McpElicitationUntitledMultiSelectEnumSchema`.
+    pub struct McpElicitationUntitledMultiSelectEnumSchema {
+        /// `default`: optional.
+        default: Option<Vec<String>> = "default" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `items`.
+        items: McpElicitationUntitledEnumItems = "items",
+        /// `maxItems`: optional.
+        max_items: Option<u64> = "maxItems" or none,
+        /// `minItems`: optional.
+        min_items: Option<u64> = "minItems" or none,
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `type`.
+        r#type: McpElicitationArrayType = "type",
+    }
 }
 
-/// Upstream's `McpElicitationUntitledSingleSelectEnumSchema`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct McpElicitationUntitledSingleSelectEnumSchema {
-    /// `default`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<String>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `enum`.
-    pub r#enum: Vec<String>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `type`.
-    pub r#type: McpElicitationStringType,
+record! {
+    /// Upstream's `McpElicitationUntitledSingleSelectEnumSchema`.
+    pub struct McpElicitationUntitledSingleSelectEnumSchema {
+        /// `default`: optional.
+        default: Option<String> = "default" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `enum`.
+        r#enum: Vec<String> = "enum",
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `type`.
+        r#type: McpElicitationStringType = "type",
+    }
 }
 
-/// The parameters of `mcpServer/resource/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpResourceReadParams {
-    /// `connectorId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connector_id: Option<String>,
-    /// `originCallId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin_call_id: Option<String>,
-    /// `server`.
-    pub server: String,
-    /// `target`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<McpResourceReadTarget>,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
-    /// `uri`.
-    pub uri: String,
+record! {
+    /// The parameters of `mcpServer/resource/read`.
+    pub struct McpResourceReadParams {
+        /// `connectorId`: optional.
+        connector_id: Option<String> = "connectorId" or none,
+        /// `originCallId`: optional.
+        origin_call_id: Option<String> = "originCallId" or none,
+        /// `server`.
+        server: String = "server",
+        /// `target`: optional.
+        target: Option<McpResourceReadTarget> = "target" or none,
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+        /// `uri`.
+        uri: String = "uri",
+    }
 }
 
 impl McpResourceReadParams {
@@ -363,25 +329,24 @@ impl McpResourceReadParams {
     }
 }
 
-/// The answer to `mcpServer/resource/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpResourceReadResponse {
-    /// `contents`.
-    pub contents: Vec<ResourceContent>,
-    /// `originCallId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin_call_id: Option<String>,
+record! {
+    /// The answer to `mcpServer/resource/read`.
+    pub struct McpResourceReadResponse {
+        /// `contents`.
+        contents: Vec<ResourceContent> = "contents",
+        /// `originCallId`: optional.
+        origin_call_id: Option<String> = "originCallId" or none,
+    }
 }
 
-/// Upstream's `McpResourceReadTarget`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpResourceReadTarget {
-    /// `connectorId`.
-    pub connector_id: String,
-    /// `linkId`: may be null.
-    pub link_id: Option<String>,
+record! {
+    /// Upstream's `McpResourceReadTarget`.
+    pub struct McpResourceReadTarget {
+        /// `connectorId`.
+        connector_id: String = "connectorId",
+        /// `linkId`: may be null.
+        link_id: Option<String> = "linkId" or null,
+    }
 }
 
 words! {
@@ -432,121 +397,110 @@ shared! {
     ]
 }
 
-/// Upstream's `McpServerElicitationRequestParamsForm`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerElicitationRequestParamsForm {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `message`.
-    pub message: String,
-    /// `requestedSchema`.
-    pub requested_schema: McpElicitationSchema,
-    /// `serverName`.
-    pub server_name: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
+record! {
+    /// Upstream's `McpServerElicitationRequestParamsForm`.
+    pub struct McpServerElicitationRequestParamsForm {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `message`.
+        message: String = "message",
+        /// `requestedSchema`.
+        requested_schema: McpElicitationSchema = "requestedSchema",
+        /// `serverName`.
+        server_name: String = "serverName",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`: optional.
+        turn_id: Option<String> = "turnId" or none,
+    }
 }
 
-/// Upstream's `McpServerElicitationRequestParamsOpenaiForm`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerElicitationRequestParamsOpenaiForm {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `message`.
-    pub message: String,
-    /// `requestedSchema`.
-    pub requested_schema: Json,
-    /// `serverName`.
-    pub server_name: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
+record! {
+    /// Upstream's `McpServerElicitationRequestParamsOpenaiForm`.
+    pub struct McpServerElicitationRequestParamsOpenaiForm {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `message`.
+        message: String = "message",
+        /// `requestedSchema`.
+        requested_schema: Json = "requestedSchema",
+        /// `serverName`.
+        server_name: String = "serverName",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`: optional.
+        turn_id: Option<String> = "turnId" or none,
+    }
 }
 
-/// Upstream's `McpServerElicitationRequestParamsOpenaiSlashForm`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerElicitationRequestParamsOpenaiSlashForm {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `message`.
-    pub message: String,
-    /// `requestedSchema`.
-    pub requested_schema: Json,
-    /// `serverName`.
-    pub server_name: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
+record! {
+    /// Upstream's `McpServerElicitationRequestParamsOpenaiSlashForm`.
+    pub struct McpServerElicitationRequestParamsOpenaiSlashForm {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `message`.
+        message: String = "message",
+        /// `requestedSchema`.
+        requested_schema: Json = "requestedSchema",
+        /// `serverName`.
+        server_name: String = "serverName",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`: optional.
+        turn_id: Option<String> = "turnId" or none,
+    }
 }
 
-/// Upstream's `McpServerElicitationRequestParamsOpenaiUserVerification`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerElicitationRequestParamsOpenaiUserVerification {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `challenge`.
-    pub challenge: String,
-    /// `description`.
-    pub description: String,
-    /// `title`.
-    pub title: String,
-    /// `serverName`.
-    pub server_name: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
+record! {
+    /// Upstream's `McpServerElicitationRequestParamsOpenaiUserVerification`.
+    pub struct McpServerElicitationRequestParamsOpenaiUserVerification {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `challenge`.
+        challenge: String = "challenge",
+        /// `description`.
+        description: String = "description",
+        /// `title`.
+        title: String = "title",
+        /// `serverName`.
+        server_name: String = "serverName",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`: optional.
+        turn_id: Option<String> = "turnId" or none,
+    }
 }
 
-/// Upstream's `McpServerElicitationRequestParamsUrl`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerElicitationRequestParamsUrl {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `elicitationId`.
-    pub elicitation_id: String,
-    /// `message`.
-    pub message: String,
-    /// `url`.
-    pub url: String,
-    /// `serverName`.
-    pub server_name: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
+record! {
+    /// Upstream's `McpServerElicitationRequestParamsUrl`.
+    pub struct McpServerElicitationRequestParamsUrl {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `elicitationId`.
+        elicitation_id: String = "elicitationId",
+        /// `message`.
+        message: String = "message",
+        /// `url`.
+        url: String = "url",
+        /// `serverName`.
+        server_name: String = "serverName",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`: optional.
+        turn_id: Option<String> = "turnId" or none,
+    }
 }
 
-/// The answer to `mcpServer/elicitation/request`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct McpServerElicitationRequestResponse {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `action`.
-    pub action: McpServerElicitationAction,
-    /// `content`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content: Option<Json>,
+record! {
+    /// The answer to `mcpServer/elicitation/request`.
+    pub struct McpServerElicitationRequestResponse {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `action`.
+        action: McpServerElicitationAction = "action",
+        /// `content`: optional.
+        content: Option<Json> = "content" or none,
+    }
 }
 
 impl McpServerElicitationRequestResponse {
@@ -556,42 +510,42 @@ impl McpServerElicitationRequestResponse {
     }
 }
 
-/// Upstream's `McpServerEventNotification`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct McpServerEventNotification {
-    /// `method`.
-    pub method: String,
-    /// `params`.
-    pub params: Json,
+record! {
+    /// Upstream's `McpServerEventNotification`.
+    pub struct McpServerEventNotification {
+        /// `method`.
+        method: String = "method",
+        /// `params`.
+        params: Json = "params",
+    }
 }
 
-/// What `mcpServer/event/stream/notification` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerEventStreamNotification {
-    /// `notification`.
-    pub notification: McpServerEventNotification,
-    /// `subscriptionId`.
-    pub subscription_id: String,
+record! {
+    /// What `mcpServer/event/stream/notification` tells.
+    pub struct McpServerEventStreamNotification {
+        /// `notification`.
+        notification: McpServerEventNotification = "notification",
+        /// `subscriptionId`.
+        subscription_id: String = "subscriptionId",
+    }
 }
 
-/// The parameters of `mcpServer/event/stream/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerEventStreamStartParams {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `arguments`.
-    pub arguments: Json,
-    /// `name`.
-    pub name: String,
-    /// `server`.
-    pub server: String,
-    /// `subscriptionId`.
-    pub subscription_id: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `mcpServer/event/stream/start`.
+    pub struct McpServerEventStreamStartParams {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `arguments`.
+        arguments: Json = "arguments",
+        /// `name`.
+        name: String = "name",
+        /// `server`.
+        server: String = "server",
+        /// `subscriptionId`.
+        subscription_id: String = "subscriptionId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl McpServerEventStreamStartParams {
@@ -614,49 +568,52 @@ impl McpServerEventStreamStartParams {
     }
 }
 
-/// The answer to `mcpServer/event/stream/start`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct McpServerEventStreamStartResponse {}
-
-/// The parameters of `mcpServer/event/stream/stop`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerEventStreamStopParams {
-    /// `subscriptionId`.
-    pub subscription_id: String,
+record! {
+    /// The answer to `mcpServer/event/stream/start`.
+    #[derive(Default)]
+    pub struct McpServerEventStreamStartResponse {
+    }
 }
 
-/// The answer to `mcpServer/event/stream/stop`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct McpServerEventStreamStopResponse {}
-
-/// Upstream's `McpServerInfo`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerInfo {
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `icons`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icons: Option<Vec<Json>>,
-    /// `name`.
-    pub name: String,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `version`.
-    pub version: String,
-    /// `websiteUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub website_url: Option<String>,
+record! {
+    /// The parameters of `mcpServer/event/stream/stop`.
+    pub struct McpServerEventStreamStopParams {
+        /// `subscriptionId`.
+        subscription_id: String = "subscriptionId",
+    }
 }
 
-/// Upstream's `McpServerMigration`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct McpServerMigration {
-    /// `name`.
-    pub name: String,
+record! {
+    /// The answer to `mcpServer/event/stream/stop`.
+    #[derive(Default)]
+    pub struct McpServerEventStreamStopResponse {
+    }
+}
+
+record! {
+    /// Upstream's `McpServerInfo`.
+    pub struct McpServerInfo {
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `icons`: optional.
+        icons: Option<Vec<Json>> = "icons" or none,
+        /// `name`.
+        name: String = "name",
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `version`.
+        version: String = "version",
+        /// `websiteUrl`: optional.
+        website_url: Option<String> = "websiteUrl" or none,
+    }
+}
+
+record! {
+    /// Upstream's `McpServerMigration`.
+    pub struct McpServerMigration {
+        /// `name`.
+        name: String = "name",
+    }
 }
 
 words! {
@@ -668,43 +625,36 @@ words! {
     }
 }
 
-/// What `mcpServer/oauthLogin/completed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerOauthLoginCompletedNotification {
-    /// `error`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// `loginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub login_id: Option<String>,
-    /// `name`.
-    pub name: String,
-    /// `success`.
-    pub success: bool,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// What `mcpServer/oauthLogin/completed` tells.
+    pub struct McpServerOauthLoginCompletedNotification {
+        /// `error`: optional.
+        error: Option<String> = "error" or none,
+        /// `loginId`: optional.
+        login_id: Option<String> = "loginId" or none,
+        /// `name`.
+        name: String = "name",
+        /// `success`.
+        success: bool = "success",
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
-/// The parameters of `mcpServer/oauth/login`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerOauthLoginParams {
-    /// `clientRegistration`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_registration: Option<McpServerOauthClientRegistration>,
-    /// `name`.
-    pub name: String,
-    /// `scopes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scopes: Option<Vec<String>>,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
-    /// `timeoutSecs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_secs: Option<i64>,
+record! {
+    /// The parameters of `mcpServer/oauth/login`.
+    pub struct McpServerOauthLoginParams {
+        /// `clientRegistration`: optional.
+        client_registration: Option<McpServerOauthClientRegistration> = "clientRegistration" or none,
+        /// `name`.
+        name: String = "name",
+        /// `scopes`: optional.
+        scopes: Option<Vec<String>> = "scopes" or none,
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+        /// `timeoutSecs`: optional.
+        timeout_secs: Option<i64> = "timeoutSecs" or none,
+    }
 }
 
 impl McpServerOauthLoginParams {
@@ -714,20 +664,22 @@ impl McpServerOauthLoginParams {
     }
 }
 
-/// The answer to `mcpServer/oauth/login`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerOauthLoginResponse {
-    /// `authorizationUrl`.
-    pub authorization_url: String,
-    /// `loginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub login_id: Option<String>,
+record! {
+    /// The answer to `mcpServer/oauth/login`.
+    pub struct McpServerOauthLoginResponse {
+        /// `authorizationUrl`.
+        authorization_url: String = "authorizationUrl",
+        /// `loginId`: optional.
+        login_id: Option<String> = "loginId" or none,
+    }
 }
 
-/// The answer to `config/mcpServer/reload`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct McpServerRefreshResponse {}
+record! {
+    /// The answer to `config/mcpServer/reload`.
+    #[derive(Default)]
+    pub struct McpServerRefreshResponse {
+    }
+}
 
 words! {
     /// Upstream's `McpServerStartupFailureReason`.
@@ -746,41 +698,34 @@ words! {
     }
 }
 
-/// Upstream's `McpServerStatus`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerStatus {
-    /// `authStatus`.
-    pub auth_status: McpAuthStatus,
-    /// `httpOrigin`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http_origin: Option<String>,
-    /// `name`.
-    pub name: String,
-    /// `pluginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plugin_id: Option<String>,
-    /// `resourceTemplates`.
-    pub resource_templates: Vec<ResourceTemplate>,
-    /// `resources`.
-    pub resources: Vec<Resource>,
-    /// `runtimeStatus`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime_status: Option<McpServerConnectionStatus>,
-    /// `serverCapabilities`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_capabilities: Option<Json>,
-    /// `serverInfo`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_info: Option<McpServerInfo>,
-    /// `toolListMeta`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_list_meta: Option<Json>,
-    /// `tools`.
-    pub tools: BTreeMap<String, Tool>,
-    /// `toolsError`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tools_error: Option<String>,
+record! {
+    /// Upstream's `McpServerStatus`.
+    pub struct McpServerStatus {
+        /// `authStatus`.
+        auth_status: McpAuthStatus = "authStatus",
+        /// `httpOrigin`: optional.
+        http_origin: Option<String> = "httpOrigin" or none,
+        /// `name`.
+        name: String = "name",
+        /// `pluginId`: optional.
+        plugin_id: Option<String> = "pluginId" or none,
+        /// `resourceTemplates`.
+        resource_templates: Vec<ResourceTemplate> = "resourceTemplates",
+        /// `resources`.
+        resources: Vec<Resource> = "resources",
+        /// `runtimeStatus`: optional.
+        runtime_status: Option<McpServerConnectionStatus> = "runtimeStatus" or none,
+        /// `serverCapabilities`: optional.
+        server_capabilities: Option<Json> = "serverCapabilities" or none,
+        /// `serverInfo`: optional.
+        server_info: Option<McpServerInfo> = "serverInfo" or none,
+        /// `toolListMeta`: optional.
+        tool_list_meta: Option<Json> = "toolListMeta" or none,
+        /// `tools`.
+        tools: BTreeMap<String, Tool> = "tools",
+        /// `toolsError`: optional.
+        tools_error: Option<String> = "toolsError" or none,
+    }
 }
 
 words! {
@@ -791,41 +736,36 @@ words! {
     }
 }
 
-/// What `mcpServer/startupStatus/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerStatusUpdatedNotification {
-    /// `error`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// `failureReason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure_reason: Option<McpServerStartupFailureReason>,
-    /// `name`.
-    pub name: String,
-    /// `status`.
-    pub status: McpServerStartupState,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// What `mcpServer/startupStatus/updated` tells.
+    pub struct McpServerStatusUpdatedNotification {
+        /// `error`: optional.
+        error: Option<String> = "error" or none,
+        /// `failureReason`: optional.
+        failure_reason: Option<McpServerStartupFailureReason> = "failureReason" or none,
+        /// `name`.
+        name: String = "name",
+        /// `status`.
+        status: McpServerStartupState = "status",
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
-/// The parameters of `mcpServer/tool/call`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerToolCallParams {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `arguments`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Json>,
-    /// `server`.
-    pub server: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `tool`.
-    pub tool: String,
+record! {
+    /// The parameters of `mcpServer/tool/call`.
+    pub struct McpServerToolCallParams {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `arguments`: optional.
+        arguments: Option<Json> = "arguments" or none,
+        /// `server`.
+        server: String = "server",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `tool`.
+        tool: String = "tool",
+    }
 }
 
 impl McpServerToolCallParams {
@@ -835,76 +775,68 @@ impl McpServerToolCallParams {
     }
 }
 
-/// The answer to `mcpServer/tool/call`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpServerToolCallResponse {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `content`.
-    pub content: Vec<Json>,
-    /// `isError`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub is_error: Option<bool>,
-    /// `structuredContent`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub structured_content: Option<Json>,
+record! {
+    /// The answer to `mcpServer/tool/call`.
+    pub struct McpServerToolCallResponse {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `content`.
+        content: Vec<Json> = "content",
+        /// `isError`: optional.
+        is_error: Option<bool> = "isError" or none,
+        /// `structuredContent`: optional.
+        structured_content: Option<Json> = "structuredContent" or none,
+    }
 }
 
-/// Upstream's `McpToolCallAppContext`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpToolCallAppContext {
-    /// `actionName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action_name: Option<String>,
-    /// `appName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub app_name: Option<String>,
-    /// `connectorId`.
-    pub connector_id: String,
-    /// `linkId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub link_id: Option<String>,
-    /// `resourceUri`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resource_uri: Option<String>,
+record! {
+    /// Upstream's `McpToolCallAppContext`.
+    pub struct McpToolCallAppContext {
+        /// `actionName`: optional.
+        action_name: Option<String> = "actionName" or none,
+        /// `appName`: optional.
+        app_name: Option<String> = "appName" or none,
+        /// `connectorId`.
+        connector_id: String = "connectorId",
+        /// `linkId`: optional.
+        link_id: Option<String> = "linkId" or none,
+        /// `resourceUri`: optional.
+        resource_uri: Option<String> = "resourceUri" or none,
+    }
 }
 
-/// Upstream's `McpToolCallError`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct McpToolCallError {
-    /// `message`.
-    pub message: String,
+record! {
+    /// Upstream's `McpToolCallError`.
+    pub struct McpToolCallError {
+        /// `message`.
+        message: String = "message",
+    }
 }
 
-/// What `item/mcpToolCall/progress` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpToolCallProgressNotification {
-    /// `itemId`.
-    pub item_id: String,
-    /// `message`.
-    pub message: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/mcpToolCall/progress` tells.
+    pub struct McpToolCallProgressNotification {
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `message`.
+        message: String = "message",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `McpToolCallResult`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct McpToolCallResult {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `content`.
-    pub content: Vec<Json>,
-    /// `structuredContent`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub structured_content: Option<Json>,
+record! {
+    /// Upstream's `McpToolCallResult`.
+    pub struct McpToolCallResult {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `content`.
+        content: Vec<Json> = "content",
+        /// `structuredContent`: optional.
+        structured_content: Option<Json> = "structuredContent" or none,
+    }
 }
 
 words! {
@@ -916,35 +848,28 @@ words! {
     }
 }
 
-/// Upstream's `Resource`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Resource {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `annotations`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Json>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `icons`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icons: Option<Vec<Json>>,
-    /// `mimeType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// `name`.
-    pub name: String,
-    /// `size`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size: Option<i64>,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `uri`.
-    pub uri: String,
+record! {
+    /// Upstream's `Resource`.
+    pub struct Resource {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `annotations`: optional.
+        annotations: Option<Json> = "annotations" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `icons`: optional.
+        icons: Option<Vec<Json>> = "icons" or none,
+        /// `mimeType`: optional.
+        mime_type: Option<String> = "mimeType" or none,
+        /// `name`.
+        name: String = "name",
+        /// `size`: optional.
+        size: Option<i64> = "size" or none,
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `uri`.
+        uri: String = "uri",
+    }
 }
 
 choice! {
@@ -955,56 +880,48 @@ choice! {
     }
 }
 
-/// Upstream's `ResourceContentBlob`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceContentBlob {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `blob`.
-    pub blob: String,
-    /// `mimeType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// `uri`.
-    pub uri: String,
+record! {
+    /// Upstream's `ResourceContentBlob`.
+    pub struct ResourceContentBlob {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `blob`.
+        blob: String = "blob",
+        /// `mimeType`: optional.
+        mime_type: Option<String> = "mimeType" or none,
+        /// `uri`.
+        uri: String = "uri",
+    }
 }
 
-/// Upstream's `ResourceContentText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceContentText {
-    /// `_meta`: optional.
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Json>,
-    /// `mimeType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// `text`.
-    pub text: String,
-    /// `uri`.
-    pub uri: String,
+record! {
+    /// Upstream's `ResourceContentText`.
+    pub struct ResourceContentText {
+        /// `_meta`: optional.
+        meta: Option<Json> = "_meta" or none,
+        /// `mimeType`: optional.
+        mime_type: Option<String> = "mimeType" or none,
+        /// `text`.
+        text: String = "text",
+        /// `uri`.
+        uri: String = "uri",
+    }
 }
 
-/// Upstream's `ResourceTemplate`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceTemplate {
-    /// `annotations`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Json>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `mimeType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// `name`.
-    pub name: String,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `uriTemplate`.
-    pub uri_template: String,
+record! {
+    /// Upstream's `ResourceTemplate`.
+    pub struct ResourceTemplate {
+        /// `annotations`: optional.
+        annotations: Option<Json> = "annotations" or none,
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `mimeType`: optional.
+        mime_type: Option<String> = "mimeType" or none,
+        /// `name`.
+        name: String = "name",
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `uriTemplate`.
+        uri_template: String = "uriTemplate",
+    }
 }

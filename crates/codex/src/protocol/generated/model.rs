@@ -3,113 +3,104 @@
 
 use super::*;
 
-/// Upstream's `Model`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Model {
-    /// `additionalSpeedTiers`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub additional_speed_tiers: Vec<String>,
-    /// `availabilityNux`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub availability_nux: Option<ModelAvailabilityNux>,
-    /// `availableAccessPrograms`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub available_access_programs: Option<ModelAccessPrograms>,
-    /// `defaultReasoningEffort`.
-    pub default_reasoning_effort: ReasoningEffort,
-    /// `defaultServiceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_service_tier: Option<String>,
-    /// `description`.
-    pub description: String,
-    /// `displayName`.
-    pub display_name: String,
-    /// `hidden`.
-    pub hidden: bool,
-    /// `id`.
-    pub id: String,
-    /// `inputModalities`: optional, `["text","image"]` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input_modalities: Option<Vec<InputModality>>,
-    /// `isDefault`.
-    pub is_default: bool,
-    /// `model`.
-    pub model: String,
-    /// `modelSpecialty`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_specialty: Option<String>,
-    /// `multiAgentVersion`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub multi_agent_version: Option<MultiAgentVersion>,
-    /// `serviceTiers`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub service_tiers: Vec<ModelServiceTier>,
-    /// `supportedReasoningEfforts`.
-    pub supported_reasoning_efforts: Vec<ReasoningEffortOption>,
-    /// `supportsPersonality`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub supports_personality: bool,
-    /// `upgrade`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upgrade: Option<String>,
-    /// `upgradeInfo`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upgrade_info: Option<ModelUpgradeInfo>,
+record! {
+    /// Upstream's `Model`.
+    pub struct Model {
+        /// `additionalSpeedTiers`: optional.
+        additional_speed_tiers: Vec<String> = "additionalSpeedTiers" or default,
+        /// `availabilityNux`: optional.
+        availability_nux: Option<ModelAvailabilityNux> = "availabilityNux" or none,
+        /// `availableAccessPrograms`: optional.
+        available_access_programs: Option<ModelAccessPrograms> = "availableAccessPrograms" or none,
+        /// `defaultReasoningEffort`.
+        default_reasoning_effort: ReasoningEffort = "defaultReasoningEffort",
+        /// `defaultServiceTier`: optional.
+        default_service_tier: Option<String> = "defaultServiceTier" or none,
+        /// `description`.
+        description: String = "description",
+        /// `displayName`.
+        display_name: String = "displayName",
+        /// `hidden`.
+        hidden: bool = "hidden",
+        /// `id`.
+        id: String = "id",
+        /// `inputModalities`: optional, `["text","image"]` if missing.
+        input_modalities: Option<Vec<InputModality>> = "inputModalities" or none,
+        /// `isDefault`.
+        is_default: bool = "isDefault",
+        /// `model`.
+        model: String = "model",
+        /// `modelSpecialty`: optional.
+        model_specialty: Option<String> = "modelSpecialty" or none,
+        /// `multiAgentVersion`: optional.
+        multi_agent_version: Option<MultiAgentVersion> = "multiAgentVersion" or none,
+        /// `serviceTiers`: optional.
+        service_tiers: Vec<ModelServiceTier> = "serviceTiers" or default,
+        /// `supportedReasoningEfforts`.
+        supported_reasoning_efforts: Vec<ReasoningEffortOption> = "supportedReasoningEfforts",
+        /// `supportsPersonality`: optional.
+        supports_personality: bool = "supportsPersonality" or default,
+        /// `upgrade`: optional.
+        upgrade: Option<String> = "upgrade" or none,
+        /// `upgradeInfo`: optional.
+        upgrade_info: Option<ModelUpgradeInfo> = "upgradeInfo" or none,
+    }
 }
 
-/// Upstream's `ModelAccessPrograms`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ModelAccessPrograms {
-    /// `cyber`.
-    pub cyber: Vec<CyberAccessProgram>,
+record! {
+    /// Upstream's `ModelAccessPrograms`.
+    pub struct ModelAccessPrograms {
+        /// `cyber`.
+        cyber: Vec<CyberAccessProgram> = "cyber",
+    }
 }
 
-/// Upstream's `ModelAvailabilityNux`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ModelAvailabilityNux {
-    /// `message`.
-    pub message: String,
+record! {
+    /// Upstream's `ModelAvailabilityNux`.
+    pub struct ModelAvailabilityNux {
+        /// `message`.
+        message: String = "message",
+    }
 }
 
-/// The parameters of `model/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `includeHidden`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub include_hidden: Option<bool>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
+record! {
+    /// The parameters of `model/list`.
+    #[derive(Default)]
+    pub struct ModelListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `includeHidden`: optional.
+        include_hidden: Option<bool> = "includeHidden" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+    }
 }
 
-/// The answer to `model/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelListResponse {
-    /// `data`.
-    pub data: Vec<Model>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `model/list`.
+    pub struct ModelListResponse {
+        /// `data`.
+        data: Vec<Model> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// The parameters of `modelProvider/capabilities/read`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ModelProviderCapabilitiesReadParams {}
+record! {
+    /// The parameters of `modelProvider/capabilities/read`.
+    #[derive(Default)]
+    pub struct ModelProviderCapabilitiesReadParams {
+    }
+}
 
-/// The answer to `modelProvider/capabilities/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelProviderCapabilitiesReadResponse {
-    /// `imageGeneration`.
-    pub image_generation: bool,
-    /// `webSearch`.
-    pub web_search: bool,
+record! {
+    /// The answer to `modelProvider/capabilities/read`.
+    pub struct ModelProviderCapabilitiesReadResponse {
+        /// `imageGeneration`.
+        image_generation: bool = "imageGeneration",
+        /// `webSearch`.
+        web_search: bool = "webSearch",
+    }
 }
 
 tagged! {
@@ -131,32 +122,32 @@ shared! {
     ]
 }
 
-/// Upstream's `ModelProviderErrorModelProviderMismatch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelProviderErrorModelProviderMismatch {
-    /// `currentModelProvider`.
-    pub current_model_provider: String,
-    /// `modelProvider`.
-    pub model_provider: String,
+record! {
+    /// Upstream's `ModelProviderErrorModelProviderMismatch`.
+    pub struct ModelProviderErrorModelProviderMismatch {
+        /// `currentModelProvider`.
+        current_model_provider: String = "currentModelProvider",
+        /// `modelProvider`.
+        model_provider: String = "modelProvider",
+    }
 }
 
-/// Upstream's `ModelProviderErrorModelProviderNotConfigured`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelProviderErrorModelProviderNotConfigured {
-    /// `modelProvider`.
-    pub model_provider: String,
+record! {
+    /// Upstream's `ModelProviderErrorModelProviderNotConfigured`.
+    pub struct ModelProviderErrorModelProviderNotConfigured {
+        /// `modelProvider`.
+        model_provider: String = "modelProvider",
+    }
 }
 
-/// Upstream's `ModelProviderErrorModelProviderPolicyConflict`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelProviderErrorModelProviderPolicyConflict {
-    /// `modelProvider`.
-    pub model_provider: String,
-    /// `requiredModelProvider`.
-    pub required_model_provider: String,
+record! {
+    /// Upstream's `ModelProviderErrorModelProviderPolicyConflict`.
+    pub struct ModelProviderErrorModelProviderPolicyConflict {
+        /// `modelProvider`.
+        model_provider: String = "modelProvider",
+        /// `requiredModelProvider`.
+        required_model_provider: String = "requiredModelProvider",
+    }
 }
 
 words! {
@@ -166,72 +157,68 @@ words! {
     }
 }
 
-/// What `model/rerouted` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelReroutedNotification {
-    /// `fromModel`.
-    pub from_model: String,
-    /// `reason`.
-    pub reason: ModelRerouteReason,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `toModel`.
-    pub to_model: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `model/rerouted` tells.
+    pub struct ModelReroutedNotification {
+        /// `fromModel`.
+        from_model: String = "fromModel",
+        /// `reason`.
+        reason: ModelRerouteReason = "reason",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `toModel`.
+        to_model: String = "toModel",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// What `model/safetyBuffering/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelSafetyBufferingUpdatedNotification {
-    /// `fasterModel`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub faster_model: Option<String>,
-    /// `model`.
-    pub model: String,
-    /// `reasons`.
-    pub reasons: Vec<String>,
-    /// `showBufferingUi`.
-    pub show_buffering_ui: bool,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
-    /// `useCases`.
-    pub use_cases: Vec<String>,
+record! {
+    /// What `model/safetyBuffering/updated` tells.
+    pub struct ModelSafetyBufferingUpdatedNotification {
+        /// `fasterModel`: optional.
+        faster_model: Option<String> = "fasterModel" or none,
+        /// `model`.
+        model: String = "model",
+        /// `reasons`.
+        reasons: Vec<String> = "reasons",
+        /// `showBufferingUi`.
+        show_buffering_ui: bool = "showBufferingUi",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+        /// `useCases`.
+        use_cases: Vec<String> = "useCases",
+    }
 }
 
-/// Upstream's `ModelServiceTier`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ModelServiceTier {
-    /// `description`.
-    pub description: String,
-    /// `id`.
-    pub id: String,
-    /// `name`.
-    pub name: String,
+record! {
+    /// Upstream's `ModelServiceTier`.
+    pub struct ModelServiceTier {
+        /// `description`.
+        description: String = "description",
+        /// `id`.
+        id: String = "id",
+        /// `name`.
+        name: String = "name",
+    }
 }
 
-/// Upstream's `ModelUpgradeInfo`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelUpgradeInfo {
-    /// `migrationMarkdown`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub migration_markdown: Option<String>,
-    /// `model`.
-    pub model: String,
-    /// `modelLink`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_link: Option<String>,
-    /// `retirementAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retirement_at: Option<i64>,
-    /// `upgradeCopy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upgrade_copy: Option<String>,
+record! {
+    /// Upstream's `ModelUpgradeInfo`.
+    pub struct ModelUpgradeInfo {
+        /// `migrationMarkdown`: optional.
+        migration_markdown: Option<String> = "migrationMarkdown" or none,
+        /// `model`.
+        model: String = "model",
+        /// `modelLink`: optional.
+        model_link: Option<String> = "modelLink" or none,
+        /// `retirementAt`: optional.
+        retirement_at: Option<i64> = "retirementAt" or none,
+        /// `upgradeCopy`: optional.
+        upgrade_copy: Option<String> = "upgradeCopy" or none,
+    }
 }
 
 words! {
@@ -241,23 +228,23 @@ words! {
     }
 }
 
-/// What `model/verification` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelVerificationNotification {
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
-    /// `verifications`.
-    pub verifications: Vec<ModelVerification>,
+record! {
+    /// What `model/verification` tells.
+    pub struct ModelVerificationNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+        /// `verifications`.
+        verifications: Vec<ModelVerification> = "verifications",
+    }
 }
 
-/// Upstream's `ModelsRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelsRequirements {
-    /// `newThread`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub new_thread: Option<NewThreadModelDefaults>,
+record! {
+    /// Upstream's `ModelsRequirements`.
+    #[derive(Default)]
+    pub struct ModelsRequirements {
+        /// `newThread`: optional.
+        new_thread: Option<NewThreadModelDefaults> = "newThread" or none,
+    }
 }

@@ -6,14 +6,14 @@ use super::*;
 /// Upstream's `AbsolutePathBuf`.
 pub type AbsolutePathBuf = String;
 
-/// Upstream's `ActivePermissionProfile`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ActivePermissionProfile {
-    /// `extends`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extends: Option<String>,
-    /// `id`.
-    pub id: String,
+record! {
+    /// Upstream's `ActivePermissionProfile`.
+    pub struct ActivePermissionProfile {
+        /// `extends`: optional.
+        extends: Option<String> = "extends" or none,
+        /// `id`.
+        id: String = "id",
+    }
 }
 
 words! {
@@ -32,16 +32,16 @@ words! {
     }
 }
 
-/// Upstream's `AdditionalContextEntry`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AdditionalContextEntry {
-    /// `kind`.
-    pub kind: AdditionalContextKind,
-    /// `name`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// `value`.
-    pub value: String,
+record! {
+    /// Upstream's `AdditionalContextEntry`.
+    pub struct AdditionalContextEntry {
+        /// `kind`.
+        kind: AdditionalContextKind = "kind",
+        /// `name`: optional.
+        name: Option<String> = "name" or none,
+        /// `value`.
+        value: String = "value",
+    }
 }
 
 impl AdditionalContextEntry {
@@ -67,25 +67,29 @@ words! {
     }
 }
 
-/// Upstream's `AsyncUserInputQuestion`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AsyncUserInputQuestion {
-    /// `options`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub options: Option<Vec<String>>,
-    /// `title`.
-    pub title: String,
+record! {
+    /// Upstream's `AsyncUserInputQuestion`.
+    pub struct AsyncUserInputQuestion {
+        /// `options`: optional.
+        options: Option<Vec<String>> = "options" or none,
+        /// `title`.
+        title: String = "title",
+    }
 }
 
-/// The parameters of `attestation/generate`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AttestationGenerateParams {}
+record! {
+    /// The parameters of `attestation/generate`.
+    #[derive(Default)]
+    pub struct AttestationGenerateParams {
+    }
+}
 
-/// The answer to `attestation/generate`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AttestationGenerateResponse {
-    /// `token`.
-    pub token: String,
+record! {
+    /// The answer to `attestation/generate`.
+    pub struct AttestationGenerateResponse {
+        /// `token`.
+        token: String = "token",
+    }
 }
 
 words! {
@@ -103,16 +107,15 @@ words! {
     }
 }
 
-/// Upstream's `AutoReviewRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AutoReviewRequirements {
-    /// `ignoreRules`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ignore_rules: Option<Vec<String>>,
-    /// `requiredOnModels`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub required_on_models: Option<Vec<String>>,
+record! {
+    /// Upstream's `AutoReviewRequirements`.
+    #[derive(Default)]
+    pub struct AutoReviewRequirements {
+        /// `ignoreRules`: optional.
+        ignore_rules: Option<Vec<String>> = "ignoreRules" or none,
+        /// `requiredOnModels`: optional.
+        required_on_models: Option<Vec<String>> = "requiredOnModels" or none,
+    }
 }
 
 words! {
@@ -123,28 +126,30 @@ words! {
     }
 }
 
-/// Upstream's `ByteRange`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ByteRange {
-    /// `end`.
-    pub end: u64,
-    /// `start`.
-    pub start: u64,
+record! {
+    /// Upstream's `ByteRange`.
+    pub struct ByteRange {
+        /// `end`.
+        end: u64 = "end",
+        /// `start`.
+        start: u64 = "start",
+    }
 }
 
-/// The parameters of `account/login/cancel`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CancelLoginAccountParams {
-    /// `loginId`.
-    pub login_id: String,
+record! {
+    /// The parameters of `account/login/cancel`.
+    pub struct CancelLoginAccountParams {
+        /// `loginId`.
+        login_id: String = "loginId",
+    }
 }
 
-/// The answer to `account/login/cancel`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CancelLoginAccountResponse {
-    /// `status`.
-    pub status: CancelLoginAccountStatus,
+record! {
+    /// The answer to `account/login/cancel`.
+    pub struct CancelLoginAccountResponse {
+        /// `status`.
+        status: CancelLoginAccountStatus = "status",
+    }
 }
 
 words! {
@@ -162,14 +167,14 @@ tagged! {
     }
 }
 
-/// Upstream's `CapabilityRootLocationEnvironment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CapabilityRootLocationEnvironment {
-    /// `environmentId`.
-    pub environment_id: String,
-    /// `path`.
-    pub path: String,
+record! {
+    /// Upstream's `CapabilityRootLocationEnvironment`.
+    pub struct CapabilityRootLocationEnvironment {
+        /// `environmentId`.
+        environment_id: String = "environmentId",
+        /// `path`.
+        path: String = "path",
+    }
 }
 
 words! {
@@ -182,16 +187,16 @@ words! {
     }
 }
 
-/// Upstream's `ClientInfo`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ClientInfo {
-    /// `name`.
-    pub name: String,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
-    /// `version`.
-    pub version: String,
+record! {
+    /// Upstream's `ClientInfo`.
+    pub struct ClientInfo {
+        /// `name`.
+        name: String = "name",
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+        /// `version`.
+        version: String = "version",
+    }
 }
 
 impl ClientInfo {
@@ -233,48 +238,48 @@ keyed! {
     }
 }
 
-/// Upstream's `CodexErrorInfoActiveTurnNotSteerable`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CodexErrorInfoActiveTurnNotSteerable {
-    /// `turnKind`.
-    pub turn_kind: NonSteerableTurnKind,
+record! {
+    /// Upstream's `CodexErrorInfoActiveTurnNotSteerable`.
+    pub struct CodexErrorInfoActiveTurnNotSteerable {
+        /// `turnKind`.
+        turn_kind: NonSteerableTurnKind = "turnKind",
+    }
 }
 
-/// Upstream's `CodexErrorInfoHttpConnectionFailed`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CodexErrorInfoHttpConnectionFailed {
-    /// `httpStatusCode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http_status_code: Option<u16>,
+record! {
+    /// Upstream's `CodexErrorInfoHttpConnectionFailed`.
+    #[derive(Default)]
+    pub struct CodexErrorInfoHttpConnectionFailed {
+        /// `httpStatusCode`: optional.
+        http_status_code: Option<u16> = "httpStatusCode" or none,
+    }
 }
 
-/// Upstream's `CodexErrorInfoResponseStreamConnectionFailed`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CodexErrorInfoResponseStreamConnectionFailed {
-    /// `httpStatusCode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http_status_code: Option<u16>,
+record! {
+    /// Upstream's `CodexErrorInfoResponseStreamConnectionFailed`.
+    #[derive(Default)]
+    pub struct CodexErrorInfoResponseStreamConnectionFailed {
+        /// `httpStatusCode`: optional.
+        http_status_code: Option<u16> = "httpStatusCode" or none,
+    }
 }
 
-/// Upstream's `CodexErrorInfoResponseStreamDisconnected`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CodexErrorInfoResponseStreamDisconnected {
-    /// `httpStatusCode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http_status_code: Option<u16>,
+record! {
+    /// Upstream's `CodexErrorInfoResponseStreamDisconnected`.
+    #[derive(Default)]
+    pub struct CodexErrorInfoResponseStreamDisconnected {
+        /// `httpStatusCode`: optional.
+        http_status_code: Option<u16> = "httpStatusCode" or none,
+    }
 }
 
-/// Upstream's `CodexErrorInfoResponseTooManyFailedAttempts`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CodexErrorInfoResponseTooManyFailedAttempts {
-    /// `httpStatusCode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http_status_code: Option<u16>,
+record! {
+    /// Upstream's `CodexErrorInfoResponseTooManyFailedAttempts`.
+    #[derive(Default)]
+    pub struct CodexErrorInfoResponseTooManyFailedAttempts {
+        /// `httpStatusCode`: optional.
+        http_status_code: Option<u16> = "httpStatusCode" or none,
+    }
 }
 
 words! {
@@ -296,45 +301,45 @@ tagged! {
     }
 }
 
-/// Upstream's `ContentItemInputAudio`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ContentItemInputAudio {
-    /// `audio_url`.
-    pub audio_url: String,
+record! {
+    /// Upstream's `ContentItemInputAudio`.
+    pub struct ContentItemInputAudio {
+        /// `audio_url`.
+        audio_url: String = "audio_url",
+    }
 }
 
-/// Upstream's `ContentItemInputImage`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ContentItemInputImage {
-    /// `detail`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<ImageDetail>,
-    /// `image_url`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image_url: Option<String>,
-    /// `file_id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_id: Option<String>,
+record! {
+    /// Upstream's `ContentItemInputImage`.
+    #[derive(Default)]
+    pub struct ContentItemInputImage {
+        /// `detail`: optional.
+        detail: Option<ImageDetail> = "detail" or none,
+        /// `image_url`: optional.
+        image_url: Option<String> = "image_url" or none,
+        /// `file_id`: optional.
+        file_id: Option<String> = "file_id" or none,
+    }
 }
 
-/// Upstream's `ContentItemInputText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ContentItemInputText {
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `ContentItemInputText`.
+    pub struct ContentItemInputText {
+        /// `text`.
+        text: String = "text",
+    }
 }
 
-/// Upstream's `ContentItemOutputText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ContentItemOutputText {
-    /// `annotations`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Vec<Json>>,
-    /// `logprobs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logprobs: Option<Vec<Json>>,
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `ContentItemOutputText`.
+    pub struct ContentItemOutputText {
+        /// `annotations`: optional.
+        annotations: Option<Vec<Json>> = "annotations" or none,
+        /// `logprobs`: optional.
+        logprobs: Option<Vec<Json>> = "logprobs" or none,
+        /// `text`.
+        text: String = "text",
+    }
 }
 
 impl ContentItemOutputText {
@@ -344,14 +349,14 @@ impl ContentItemOutputText {
     }
 }
 
-/// What `thread/compacted` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ContextCompactedNotification {
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `thread/compacted` tells.
+    pub struct ContextCompactedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
 words! {
@@ -363,20 +368,20 @@ words! {
     }
 }
 
-/// The parameters of `currentTime/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CurrentTimeReadParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `currentTime/read`.
+    pub struct CurrentTimeReadParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `currentTime/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CurrentTimeReadResponse {
-    /// `currentTimeAt`.
-    pub current_time_at: i64,
+record! {
+    /// The answer to `currentTime/read`.
+    pub struct CurrentTimeReadResponse {
+        /// `currentTimeAt`.
+        current_time_at: i64 = "currentTimeAt",
+    }
 }
 
 words! {
@@ -388,14 +393,14 @@ words! {
     }
 }
 
-/// What `deprecationNotice` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DeprecationNoticeNotification {
-    /// `details`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<String>,
-    /// `summary`.
-    pub summary: String,
+record! {
+    /// What `deprecationNotice` tells.
+    pub struct DeprecationNoticeNotification {
+        /// `details`: optional.
+        details: Option<String> = "details" or none,
+        /// `summary`.
+        summary: String = "summary",
+    }
 }
 
 words! {
@@ -405,51 +410,47 @@ words! {
     }
 }
 
-/// What `error` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ErrorNotification {
-    /// `error`.
-    pub error: TurnError,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
-    /// `willRetry`.
-    pub will_retry: bool,
+record! {
+    /// What `error` tells.
+    pub struct ErrorNotification {
+        /// `error`.
+        error: TurnError = "error",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+        /// `willRetry`.
+        will_retry: bool = "willRetry",
+    }
 }
 
-/// Upstream's `FeedbackRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FeedbackRequirements {
-    /// `enabled`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
+record! {
+    /// Upstream's `FeedbackRequirements`.
+    #[derive(Default)]
+    pub struct FeedbackRequirements {
+        /// `enabled`: optional.
+        enabled: Option<bool> = "enabled" or none,
+    }
 }
 
-/// The parameters of `feedback/save`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FeedbackSaveParams {
-    /// `classification`.
-    pub classification: String,
-    /// `extraLogFiles`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extra_log_files: Option<Vec<String>>,
-    /// `includeLogs`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub include_logs: bool,
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// `savePath`.
-    pub save_path: LegacyAppPathString,
-    /// `tags`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tags: Option<BTreeMap<String, String>>,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// The parameters of `feedback/save`.
+    pub struct FeedbackSaveParams {
+        /// `classification`.
+        classification: String = "classification",
+        /// `extraLogFiles`: optional.
+        extra_log_files: Option<Vec<String>> = "extraLogFiles" or none,
+        /// `includeLogs`: optional.
+        include_logs: bool = "includeLogs" or default,
+        /// `reason`: optional.
+        reason: Option<String> = "reason" or none,
+        /// `savePath`.
+        save_path: LegacyAppPathString = "savePath",
+        /// `tags`: optional.
+        tags: Option<BTreeMap<String, String>> = "tags" or none,
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
 impl FeedbackSaveParams {
@@ -467,40 +468,34 @@ impl FeedbackSaveParams {
     }
 }
 
-/// The answer to `feedback/save`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FeedbackSaveResponse {
-    /// `promptHash`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_hash: Option<String>,
-    /// `savedPath`.
-    pub saved_path: LegacyAppPathString,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `feedback/save`.
+    pub struct FeedbackSaveResponse {
+        /// `promptHash`: optional.
+        prompt_hash: Option<String> = "promptHash" or none,
+        /// `savedPath`.
+        saved_path: LegacyAppPathString = "savedPath",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The parameters of `feedback/upload`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FeedbackUploadParams {
-    /// `classification`.
-    pub classification: String,
-    /// `extraLogFiles`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extra_log_files: Option<Vec<String>>,
-    /// `includeLogs`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub include_logs: bool,
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// `tags`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tags: Option<BTreeMap<String, String>>,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// The parameters of `feedback/upload`.
+    pub struct FeedbackUploadParams {
+        /// `classification`.
+        classification: String = "classification",
+        /// `extraLogFiles`: optional.
+        extra_log_files: Option<Vec<String>> = "extraLogFiles" or none,
+        /// `includeLogs`: optional.
+        include_logs: bool = "includeLogs" or default,
+        /// `reason`: optional.
+        reason: Option<String> = "reason" or none,
+        /// `tags`: optional.
+        tags: Option<BTreeMap<String, String>> = "tags" or none,
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
 impl FeedbackUploadParams {
@@ -517,26 +512,26 @@ impl FeedbackUploadParams {
     }
 }
 
-/// The answer to `feedback/upload`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FeedbackUploadResponse {
-    /// `promptHash`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_hash: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `feedback/upload`.
+    pub struct FeedbackUploadResponse {
+        /// `promptHash`: optional.
+        prompt_hash: Option<String> = "promptHash" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// Upstream's `FileUpdateChange`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileUpdateChange {
-    /// `diff`.
-    pub diff: String,
-    /// `kind`.
-    pub kind: PatchChangeKind,
-    /// `path`.
-    pub path: String,
+record! {
+    /// Upstream's `FileUpdateChange`.
+    pub struct FileUpdateChange {
+        /// `diff`.
+        diff: String = "diff",
+        /// `kind`.
+        kind: PatchChangeKind = "kind",
+        /// `path`.
+        path: String = "path",
+    }
 }
 
 choice! {
@@ -555,18 +550,16 @@ words! {
     }
 }
 
-/// The parameters of `account/gcp/setup`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GcpSetupParams {
-    /// `credentialFile`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub credential_file: Option<String>,
-    /// `location`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub location: Option<String>,
-    /// `projectId`.
-    pub project_id: String,
+record! {
+    /// The parameters of `account/gcp/setup`.
+    pub struct GcpSetupParams {
+        /// `credentialFile`: optional.
+        credential_file: Option<String> = "credentialFile" or none,
+        /// `location`: optional.
+        location: Option<String> = "location" or none,
+        /// `projectId`.
+        project_id: String = "projectId",
+    }
 }
 
 impl GcpSetupParams {
@@ -576,52 +569,49 @@ impl GcpSetupParams {
     }
 }
 
-/// The answer to `account/gcp/setup`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct GcpSetupResponse {}
-
-/// Upstream's `InAppBrowserRequirements`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InAppBrowserRequirements {
-    /// `allowExternalBrowserSettingsImport`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_external_browser_settings_import: Option<bool>,
+record! {
+    /// The answer to `account/gcp/setup`.
+    #[derive(Default)]
+    pub struct GcpSetupResponse {
+    }
 }
 
-/// Upstream's `InitializeCapabilities`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InitializeCapabilities {
-    /// `experimentalApi`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub experimental_api: bool,
-    /// `explicitGatewayOauth`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub explicit_gateway_oauth: bool,
-    /// `extensions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extensions: Option<BTreeMap<String, Json>>,
-    /// `mcpServerOpenaiFormElicitation`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub mcp_server_openai_form_elicitation: bool,
-    /// `optOutNotificationMethods`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub opt_out_notification_methods: Option<Vec<String>>,
-    /// `requestAttestation`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub request_attestation: bool,
+record! {
+    /// Upstream's `InAppBrowserRequirements`.
+    #[derive(Default)]
+    pub struct InAppBrowserRequirements {
+        /// `allowExternalBrowserSettingsImport`: optional.
+        allow_external_browser_settings_import: Option<bool> = "allowExternalBrowserSettingsImport" or none,
+    }
 }
 
-/// The parameters of `initialize`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InitializeParams {
-    /// `capabilities`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub capabilities: Option<InitializeCapabilities>,
-    /// `clientInfo`.
-    pub client_info: ClientInfo,
+record! {
+    /// Upstream's `InitializeCapabilities`.
+    #[derive(Default)]
+    pub struct InitializeCapabilities {
+        /// `experimentalApi`: optional.
+        experimental_api: bool = "experimentalApi" or default,
+        /// `explicitGatewayOauth`: optional.
+        explicit_gateway_oauth: bool = "explicitGatewayOauth" or default,
+        /// `extensions`: optional.
+        extensions: Option<BTreeMap<String, Json>> = "extensions" or none,
+        /// `mcpServerOpenaiFormElicitation`: optional.
+        mcp_server_openai_form_elicitation: bool = "mcpServerOpenaiFormElicitation" or default,
+        /// `optOutNotificationMethods`: optional.
+        opt_out_notification_methods: Option<Vec<String>> = "optOutNotificationMethods" or none,
+        /// `requestAttestation`: optional.
+        request_attestation: bool = "requestAttestation" or default,
+    }
+}
+
+record! {
+    /// The parameters of `initialize`.
+    pub struct InitializeParams {
+        /// `capabilities`: optional.
+        capabilities: Option<InitializeCapabilities> = "capabilities" or none,
+        /// `clientInfo`.
+        client_info: ClientInfo = "clientInfo",
+    }
 }
 
 impl InitializeParams {
@@ -631,18 +621,18 @@ impl InitializeParams {
     }
 }
 
-/// The answer to `initialize`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InitializeResponse {
-    /// `codexHome`.
-    pub codex_home: AbsolutePathBuf,
-    /// `platformFamily`.
-    pub platform_family: String,
-    /// `platformOs`.
-    pub platform_os: String,
-    /// `userAgent`.
-    pub user_agent: String,
+record! {
+    /// The answer to `initialize`.
+    pub struct InitializeResponse {
+        /// `codexHome`.
+        codex_home: AbsolutePathBuf = "codexHome",
+        /// `platformFamily`.
+        platform_family: String = "platformFamily",
+        /// `platformOs`.
+        platform_os: String = "platformOs",
+        /// `userAgent`.
+        user_agent: String = "userAgent",
+    }
 }
 
 words! {
@@ -654,109 +644,107 @@ words! {
     }
 }
 
-/// Upstream's `InstalledApp`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InstalledApp {
-    /// `callable`.
-    pub callable: bool,
-    /// `enabled`.
-    pub enabled: bool,
-    /// `id`.
-    pub id: String,
-    /// `runtimeName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime_name: Option<String>,
+record! {
+    /// Upstream's `InstalledApp`.
+    pub struct InstalledApp {
+        /// `callable`.
+        callable: bool = "callable",
+        /// `enabled`.
+        enabled: bool = "enabled",
+        /// `id`.
+        id: String = "id",
+        /// `runtimeName`: optional.
+        runtime_name: Option<String> = "runtimeName" or none,
+    }
 }
 
-/// Upstream's `InternalChatMessageMetadataPassthrough`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct InternalChatMessageMetadataPassthrough {
-    /// `turn_id`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
+record! {
+    /// Upstream's `InternalChatMessageMetadataPassthrough`.
+    #[derive(Default)]
+    pub struct InternalChatMessageMetadataPassthrough {
+        /// `turn_id`: optional.
+        turn_id: Option<String> = "turn_id" or none,
+    }
 }
 
 /// Upstream's `LegacyAppPathString`.
 pub type LegacyAppPathString = String;
 
-/// The parameters of `mcpServerStatus/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListMcpServerStatusParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `detail`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<McpServerStatusDetail>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `serverName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_name: Option<String>,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// The parameters of `mcpServerStatus/list`.
+    #[derive(Default)]
+    pub struct ListMcpServerStatusParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `detail`: optional.
+        detail: Option<McpServerStatusDetail> = "detail" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `serverName`: optional.
+        server_name: Option<String> = "serverName" or none,
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }
 
-/// The answer to `mcpServerStatus/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListMcpServerStatusResponse {
-    /// `data`.
-    pub data: Vec<McpServerStatus>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `mcpServerStatus/list`.
+    pub struct ListMcpServerStatusResponse {
+        /// `data`.
+        data: Vec<McpServerStatus> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// Upstream's `MemoryCitation`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MemoryCitation {
-    /// `entries`.
-    pub entries: Vec<MemoryCitationEntry>,
-    /// `threadIds`.
-    pub thread_ids: Vec<String>,
+record! {
+    /// Upstream's `MemoryCitation`.
+    pub struct MemoryCitation {
+        /// `entries`.
+        entries: Vec<MemoryCitationEntry> = "entries",
+        /// `threadIds`.
+        thread_ids: Vec<String> = "threadIds",
+    }
 }
 
-/// Upstream's `MemoryCitationEntry`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MemoryCitationEntry {
-    /// `lineEnd`.
-    pub line_end: u32,
-    /// `lineStart`.
-    pub line_start: u32,
-    /// `note`.
-    pub note: String,
-    /// `path`.
-    pub path: String,
+record! {
+    /// Upstream's `MemoryCitationEntry`.
+    pub struct MemoryCitationEntry {
+        /// `lineEnd`.
+        line_end: u32 = "lineEnd",
+        /// `lineStart`.
+        line_start: u32 = "lineStart",
+        /// `note`.
+        note: String = "note",
+        /// `path`.
+        path: String = "path",
+    }
 }
 
-/// The answer to `memory/reset`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MemoryResetResponse {}
-
-/// The parameters of `memory/status`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MemoryStatusParams {
-    /// `minConsolidatedThreads`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_consolidated_threads: Option<u32>,
+record! {
+    /// The answer to `memory/reset`.
+    #[derive(Default)]
+    pub struct MemoryResetResponse {
+    }
 }
 
-/// The answer to `memory/status`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MemoryStatusResponse {
-    /// `v2ConsolidatedThreads`.
-    pub v2_consolidated_threads: u32,
-    /// `v2Ready`.
-    pub v2_ready: bool,
+record! {
+    /// The parameters of `memory/status`.
+    #[derive(Default)]
+    pub struct MemoryStatusParams {
+        /// `minConsolidatedThreads`: optional.
+        min_consolidated_threads: Option<u32> = "minConsolidatedThreads" or none,
+    }
+}
+
+record! {
+    /// The answer to `memory/status`.
+    pub struct MemoryStatusResponse {
+        /// `v2ConsolidatedThreads`.
+        v2_consolidated_threads: u32 = "v2ConsolidatedThreads",
+        /// `v2Ready`.
+        v2_ready: bool = "v2Ready",
+    }
 }
 
 words! {
@@ -768,45 +756,45 @@ words! {
     }
 }
 
-/// Upstream's `MisalignmentErrorDetails`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MisalignmentErrorDetails {
-    /// `detailedExplanation`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detailed_explanation: Option<String>,
-    /// `errorType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_type: Option<String>,
-    /// `reviewTarget`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub review_target: Option<String>,
-    /// `steer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub steer: Option<MisalignmentSteer>,
+record! {
+    /// Upstream's `MisalignmentErrorDetails`.
+    #[derive(Default)]
+    pub struct MisalignmentErrorDetails {
+        /// `detailedExplanation`: optional.
+        detailed_explanation: Option<String> = "detailedExplanation" or none,
+        /// `errorType`: optional.
+        error_type: Option<String> = "errorType" or none,
+        /// `reviewTarget`: optional.
+        review_target: Option<String> = "reviewTarget" or none,
+        /// `steer`: optional.
+        steer: Option<MisalignmentSteer> = "steer" or none,
+    }
 }
 
-/// Upstream's `MisalignmentSteer`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MisalignmentSteer {
-    /// `message`.
-    pub message: String,
+record! {
+    /// Upstream's `MisalignmentSteer`.
+    pub struct MisalignmentSteer {
+        /// `message`.
+        message: String = "message",
+    }
 }
 
-/// The parameters of `mock/experimentalMethod`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MockExperimentalMethodParams {
-    /// `value`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
+record! {
+    /// The parameters of `mock/experimentalMethod`.
+    #[derive(Default)]
+    pub struct MockExperimentalMethodParams {
+        /// `value`: optional.
+        value: Option<String> = "value" or none,
+    }
 }
 
-/// The answer to `mock/experimentalMethod`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct MockExperimentalMethodResponse {
-    /// `echoed`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub echoed: Option<String>,
+record! {
+    /// The answer to `mock/experimentalMethod`.
+    #[derive(Default)]
+    pub struct MockExperimentalMethodResponse {
+        /// `echoed`: optional.
+        echoed: Option<String> = "echoed" or none,
+    }
 }
 
 words! {
@@ -839,19 +827,17 @@ words! {
     }
 }
 
-/// Upstream's `NewThreadModelDefaults`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NewThreadModelDefaults {
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `modelReasoningEffort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_reasoning_effort: Option<ReasoningEffort>,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
+record! {
+    /// Upstream's `NewThreadModelDefaults`.
+    #[derive(Default)]
+    pub struct NewThreadModelDefaults {
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `modelReasoningEffort`: optional.
+        model_reasoning_effort: Option<ReasoningEffort> = "modelReasoningEffort" or none,
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+    }
 }
 
 words! {
@@ -874,69 +860,68 @@ words! {
     }
 }
 
-/// What `item/plan/delta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlanDeltaNotification {
-    /// `delta`.
-    pub delta: String,
-    /// `itemId`.
-    pub item_id: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `item/plan/delta` tells.
+    pub struct PlanDeltaNotification {
+        /// `delta`.
+        delta: String = "delta",
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `QueuedSubmission`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct QueuedSubmission {
-    /// `clientUserMessageId`.
-    pub client_user_message_id: String,
-    /// `id`.
-    pub id: String,
-    /// `input`.
-    pub input: Vec<UserInput>,
+record! {
+    /// Upstream's `QueuedSubmission`.
+    pub struct QueuedSubmission {
+        /// `clientUserMessageId`.
+        client_user_message_id: String = "clientUserMessageId",
+        /// `id`.
+        id: String = "id",
+        /// `input`.
+        input: Vec<UserInput> = "input",
+    }
 }
 
-/// Upstream's `RawResponseCompletedNotification`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RawResponseCompletedNotification {
-    /// `responseId`.
-    pub response_id: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
-    /// `usage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<TokenUsageBreakdown>,
-    /// `usageMetadata`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage_metadata: Option<ResponseUsageMetadata>,
+record! {
+    /// Upstream's `RawResponseCompletedNotification`.
+    pub struct RawResponseCompletedNotification {
+        /// `responseId`.
+        response_id: String = "responseId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+        /// `usage`: optional.
+        usage: Option<TokenUsageBreakdown> = "usage" or none,
+        /// `usageMetadata`: optional.
+        usage_metadata: Option<ResponseUsageMetadata> = "usageMetadata" or none,
+    }
 }
 
-/// Upstream's `RawResponseItemCompletedNotification`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RawResponseItemCompletedNotification {
-    /// `item`.
-    pub item: ResponseItem,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// Upstream's `RawResponseItemCompletedNotification`.
+    pub struct RawResponseItemCompletedNotification {
+        /// `item`.
+        item: ResponseItem = "item",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `RequestHeader`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RequestHeader {
-    /// `name`.
-    pub name: String,
-    /// `value`.
-    pub value: String,
+record! {
+    /// Upstream's `RequestHeader`.
+    pub struct RequestHeader {
+        /// `name`.
+        name: String = "name",
+        /// `value`.
+        value: String = "value",
+    }
 }
 
 choice! {
@@ -947,9 +932,12 @@ choice! {
     }
 }
 
-/// The answer to `rollout/compress`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RolloutCompressResponse {}
+record! {
+    /// The answer to `rollout/compress`.
+    #[derive(Default)]
+    pub struct RolloutCompressResponse {
+    }
+}
 
 tagged! {
     /// Upstream's `ScheduledTaskSchedule`.
@@ -961,51 +949,54 @@ tagged! {
     }
 }
 
-/// Upstream's `ScheduledTaskScheduleDaily`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScheduledTaskScheduleDaily {
-    /// `time`.
-    pub time: String,
+record! {
+    /// Upstream's `ScheduledTaskScheduleDaily`.
+    pub struct ScheduledTaskScheduleDaily {
+        /// `time`.
+        time: String = "time",
+    }
 }
 
-/// Upstream's `ScheduledTaskScheduleHourly`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ScheduledTaskScheduleHourly {
-    /// `days`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub days: Option<Vec<ScheduledTaskWeekday>>,
-    /// `intervalHours`.
-    pub interval_hours: u32,
+record! {
+    /// Upstream's `ScheduledTaskScheduleHourly`.
+    pub struct ScheduledTaskScheduleHourly {
+        /// `days`: optional.
+        days: Option<Vec<ScheduledTaskWeekday>> = "days" or none,
+        /// `intervalHours`.
+        interval_hours: u32 = "intervalHours",
+    }
 }
 
-/// Upstream's `ScheduledTaskScheduleWeekdays`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScheduledTaskScheduleWeekdays {
-    /// `time`.
-    pub time: String,
+record! {
+    /// Upstream's `ScheduledTaskScheduleWeekdays`.
+    pub struct ScheduledTaskScheduleWeekdays {
+        /// `time`.
+        time: String = "time",
+    }
 }
 
-/// Upstream's `ScheduledTaskScheduleWeekly`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScheduledTaskScheduleWeekly {
-    /// `days`.
-    pub days: Vec<ScheduledTaskWeekday>,
-    /// `time`.
-    pub time: String,
+record! {
+    /// Upstream's `ScheduledTaskScheduleWeekly`.
+    pub struct ScheduledTaskScheduleWeekly {
+        /// `days`.
+        days: Vec<ScheduledTaskWeekday> = "days",
+        /// `time`.
+        time: String = "time",
+    }
 }
 
-/// Upstream's `ScheduledTaskSummary`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScheduledTaskSummary {
-    /// `key`.
-    pub key: String,
-    /// `name`.
-    pub name: String,
-    /// `prompt`.
-    pub prompt: String,
-    /// `schedule`.
-    pub schedule: ScheduledTaskSchedule,
+record! {
+    /// Upstream's `ScheduledTaskSummary`.
+    pub struct ScheduledTaskSummary {
+        /// `key`.
+        key: String = "key",
+        /// `name`.
+        name: String = "name",
+        /// `prompt`.
+        prompt: String = "prompt",
+        /// `schedule`.
+        schedule: ScheduledTaskSchedule = "schedule",
+    }
 }
 
 words! {
@@ -1021,25 +1012,26 @@ words! {
     }
 }
 
-/// Upstream's `SelectedCapabilityRoot`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SelectedCapabilityRoot {
-    /// `id`.
-    pub id: String,
-    /// `location`.
-    pub location: CapabilityRootLocation,
+record! {
+    /// Upstream's `SelectedCapabilityRoot`.
+    pub struct SelectedCapabilityRoot {
+        /// `id`.
+        id: String = "id",
+        /// `location`.
+        location: CapabilityRootLocation = "location",
+    }
 }
 
-/// Upstream's `SessionMigration`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SessionMigration {
-    /// `cwd`.
-    pub cwd: String,
-    /// `path`.
-    pub path: String,
-    /// `title`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
+record! {
+    /// Upstream's `SessionMigration`.
+    pub struct SessionMigration {
+        /// `cwd`.
+        cwd: String = "cwd",
+        /// `path`.
+        path: String = "path",
+        /// `title`: optional.
+        title: Option<String> = "title" or none,
+    }
 }
 
 impl SessionMigration {
@@ -1066,17 +1058,16 @@ keyed! {
     }
 }
 
-/// Upstream's `Settings`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// `developer_instructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub developer_instructions: Option<String>,
-    /// `model`.
-    pub model: String,
-    /// `reasoning_effort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<ReasoningEffort>,
+record! {
+    /// Upstream's `Settings`.
+    pub struct Settings {
+        /// `developer_instructions`: optional.
+        developer_instructions: Option<String> = "developer_instructions" or none,
+        /// `model`.
+        model: String = "model",
+        /// `reasoning_effort`: optional.
+        reasoning_effort: Option<ReasoningEffort> = "reasoning_effort" or none,
+    }
 }
 
 impl Settings {
@@ -1094,42 +1085,42 @@ words! {
     }
 }
 
-/// What `autoApprovalReview/strictReviewRequired` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StrictReviewRequiredNotification {
-    /// `startedAtMs`.
-    pub started_at_ms: i64,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `autoApprovalReview/strictReviewRequired` tells.
+    pub struct StrictReviewRequiredNotification {
+        /// `startedAtMs`.
+        started_at_ms: i64 = "startedAtMs",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `SubagentMigration`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SubagentMigration {
-    /// `name`.
-    pub name: String,
+record! {
+    /// Upstream's `SubagentMigration`.
+    pub struct SubagentMigration {
+        /// `name`.
+        name: String = "name",
+    }
 }
 
-/// Upstream's `TokenUsageBreakdown`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TokenUsageBreakdown {
-    /// `cacheWriteInputTokens`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub cache_write_input_tokens: i64,
-    /// `cachedInputTokens`.
-    pub cached_input_tokens: i64,
-    /// `inputTokens`.
-    pub input_tokens: i64,
-    /// `outputTokens`.
-    pub output_tokens: i64,
-    /// `reasoningOutputTokens`.
-    pub reasoning_output_tokens: i64,
-    /// `totalTokens`.
-    pub total_tokens: i64,
+record! {
+    /// Upstream's `TokenUsageBreakdown`.
+    pub struct TokenUsageBreakdown {
+        /// `cacheWriteInputTokens`: optional.
+        cache_write_input_tokens: i64 = "cacheWriteInputTokens" or default,
+        /// `cachedInputTokens`.
+        cached_input_tokens: i64 = "cachedInputTokens",
+        /// `inputTokens`.
+        input_tokens: i64 = "inputTokens",
+        /// `outputTokens`.
+        output_tokens: i64 = "outputTokens",
+        /// `reasoningOutputTokens`.
+        reasoning_output_tokens: i64 = "reasoningOutputTokens",
+        /// `totalTokens`.
+        total_tokens: i64 = "totalTokens",
+    }
 }
 
 tagged! {
@@ -1145,43 +1136,43 @@ tagged! {
     }
 }
 
-/// Upstream's `UserInputAudio`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserInputAudio {
-    /// `url`.
-    pub url: String,
+record! {
+    /// Upstream's `UserInputAudio`.
+    pub struct UserInputAudio {
+        /// `url`.
+        url: String = "url",
+    }
 }
 
-/// Upstream's `UserInputImage`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UserInputImage {
-    /// `detail`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<ImageDetail>,
-    /// `url`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// `fileId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_id: Option<String>,
+record! {
+    /// Upstream's `UserInputImage`.
+    #[derive(Default)]
+    pub struct UserInputImage {
+        /// `detail`: optional.
+        detail: Option<ImageDetail> = "detail" or none,
+        /// `url`: optional.
+        url: Option<String> = "url" or none,
+        /// `fileId`: optional.
+        file_id: Option<String> = "fileId" or none,
+    }
 }
 
-/// Upstream's `UserInputLocalAudio`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserInputLocalAudio {
-    /// `path`.
-    pub path: String,
+record! {
+    /// Upstream's `UserInputLocalAudio`.
+    pub struct UserInputLocalAudio {
+        /// `path`.
+        path: String = "path",
+    }
 }
 
-/// Upstream's `UserInputLocalImage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserInputLocalImage {
-    /// `detail`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<ImageDetail>,
-    /// `path`.
-    pub path: String,
+record! {
+    /// Upstream's `UserInputLocalImage`.
+    pub struct UserInputLocalImage {
+        /// `detail`: optional.
+        detail: Option<ImageDetail> = "detail" or none,
+        /// `path`.
+        path: String = "path",
+    }
 }
 
 impl UserInputLocalImage {
@@ -1191,32 +1182,34 @@ impl UserInputLocalImage {
     }
 }
 
-/// Upstream's `UserInputMention`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserInputMention {
-    /// `name`.
-    pub name: String,
-    /// `path`.
-    pub path: String,
+record! {
+    /// Upstream's `UserInputMention`.
+    pub struct UserInputMention {
+        /// `name`.
+        name: String = "name",
+        /// `path`.
+        path: String = "path",
+    }
 }
 
-/// Upstream's `UserInputSkill`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserInputSkill {
-    /// `name`.
-    pub name: String,
-    /// `path`.
-    pub path: String,
+record! {
+    /// Upstream's `UserInputSkill`.
+    pub struct UserInputSkill {
+        /// `name`.
+        name: String = "name",
+        /// `path`.
+        path: String = "path",
+    }
 }
 
-/// Upstream's `UserInputText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserInputText {
-    /// `text`.
-    pub text: String,
-    /// `text_elements`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub text_elements: Vec<TextElement>,
+record! {
+    /// Upstream's `UserInputText`.
+    pub struct UserInputText {
+        /// `text`.
+        text: String = "text",
+        /// `text_elements`: optional.
+        text_elements: Vec<TextElement> = "text_elements" or default,
+    }
 }
 
 impl UserInputText {
@@ -1235,24 +1228,23 @@ words! {
     }
 }
 
-/// Upstream's `W3cTraceContext`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct W3cTraceContext {
-    /// `traceparent`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub traceparent: Option<String>,
-    /// `tracestate`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tracestate: Option<String>,
+record! {
+    /// Upstream's `W3cTraceContext`.
+    #[derive(Default)]
+    pub struct W3cTraceContext {
+        /// `traceparent`: optional.
+        traceparent: Option<String> = "traceparent" or none,
+        /// `tracestate`: optional.
+        tracestate: Option<String> = "tracestate" or none,
+    }
 }
 
-/// What `warning` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WarningNotification {
-    /// `message`.
-    pub message: String,
-    /// `threadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
+record! {
+    /// What `warning` tells.
+    pub struct WarningNotification {
+        /// `message`.
+        message: String = "message",
+        /// `threadId`: optional.
+        thread_id: Option<String> = "threadId" or none,
+    }
 }

@@ -19,39 +19,34 @@ words! {
     }
 }
 
-/// Upstream's `PluginDetail`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginDetail {
-    /// `appTemplates`.
-    pub app_templates: Vec<AppTemplateSummary>,
-    /// `apps`.
-    pub apps: Vec<AppSummary>,
-    /// `description`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `hooks`.
-    pub hooks: Vec<PluginHookSummary>,
-    /// `marketplaceName`.
-    pub marketplace_name: String,
-    /// `marketplacePath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub marketplace_path: Option<AbsolutePathBuf>,
-    /// `mcpServers`.
-    pub mcp_servers: Vec<String>,
-    /// `onboardingSkill`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub onboarding_skill: Option<SkillSummary>,
-    /// `scheduledTasks`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheduled_tasks: Option<Vec<ScheduledTaskSummary>>,
-    /// `shareUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share_url: Option<String>,
-    /// `skills`.
-    pub skills: Vec<SkillSummary>,
-    /// `summary`.
-    pub summary: PluginSummary,
+record! {
+    /// Upstream's `PluginDetail`.
+    pub struct PluginDetail {
+        /// `appTemplates`.
+        app_templates: Vec<AppTemplateSummary> = "appTemplates",
+        /// `apps`.
+        apps: Vec<AppSummary> = "apps",
+        /// `description`: optional.
+        description: Option<String> = "description" or none,
+        /// `hooks`.
+        hooks: Vec<PluginHookSummary> = "hooks",
+        /// `marketplaceName`.
+        marketplace_name: String = "marketplaceName",
+        /// `marketplacePath`: optional.
+        marketplace_path: Option<AbsolutePathBuf> = "marketplacePath" or none,
+        /// `mcpServers`.
+        mcp_servers: Vec<String> = "mcpServers",
+        /// `onboardingSkill`: optional.
+        onboarding_skill: Option<SkillSummary> = "onboardingSkill" or none,
+        /// `scheduledTasks`: optional.
+        scheduled_tasks: Option<Vec<ScheduledTaskSummary>> = "scheduledTasks" or none,
+        /// `shareUrl`: optional.
+        share_url: Option<String> = "shareUrl" or none,
+        /// `skills`.
+        skills: Vec<SkillSummary> = "skills",
+        /// `summary`.
+        summary: PluginSummary = "summary",
+    }
 }
 
 words! {
@@ -64,31 +59,28 @@ words! {
     }
 }
 
-/// Upstream's `PluginHookSummary`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginHookSummary {
-    /// `eventName`.
-    pub event_name: HookEventName,
-    /// `key`.
-    pub key: String,
+record! {
+    /// Upstream's `PluginHookSummary`.
+    pub struct PluginHookSummary {
+        /// `eventName`.
+        event_name: HookEventName = "eventName",
+        /// `key`.
+        key: String = "key",
+    }
 }
 
-/// The parameters of `plugin/install`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginInstallParams {
-    /// `installAttemptId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install_attempt_id: Option<String>,
-    /// `marketplacePath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub marketplace_path: Option<AbsolutePathBuf>,
-    /// `pluginName`.
-    pub plugin_name: String,
-    /// `remoteMarketplaceName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_marketplace_name: Option<String>,
+record! {
+    /// The parameters of `plugin/install`.
+    pub struct PluginInstallParams {
+        /// `installAttemptId`: optional.
+        install_attempt_id: Option<String> = "installAttemptId" or none,
+        /// `marketplacePath`: optional.
+        marketplace_path: Option<AbsolutePathBuf> = "marketplacePath" or none,
+        /// `pluginName`.
+        plugin_name: String = "pluginName",
+        /// `remoteMarketplaceName`: optional.
+        remote_marketplace_name: Option<String> = "remoteMarketplaceName" or none,
+    }
 }
 
 impl PluginInstallParams {
@@ -120,97 +112,79 @@ words! {
     }
 }
 
-/// The answer to `plugin/install`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginInstallResponse {
-    /// `appsNeedingAuth`.
-    pub apps_needing_auth: Vec<AppSummary>,
-    /// `authPolicy`.
-    pub auth_policy: PluginAuthPolicy,
+record! {
+    /// The answer to `plugin/install`.
+    pub struct PluginInstallResponse {
+        /// `appsNeedingAuth`.
+        apps_needing_auth: Vec<AppSummary> = "appsNeedingAuth",
+        /// `authPolicy`.
+        auth_policy: PluginAuthPolicy = "authPolicy",
+    }
 }
 
-/// The parameters of `plugin/installed`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginInstalledParams {
-    /// `cwds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwds: Option<Vec<AbsolutePathBuf>>,
-    /// `installSuggestionPluginNames`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install_suggestion_plugin_names: Option<Vec<String>>,
+record! {
+    /// The parameters of `plugin/installed`.
+    #[derive(Default)]
+    pub struct PluginInstalledParams {
+        /// `cwds`: optional.
+        cwds: Option<Vec<AbsolutePathBuf>> = "cwds" or none,
+        /// `installSuggestionPluginNames`: optional.
+        install_suggestion_plugin_names: Option<Vec<String>> = "installSuggestionPluginNames" or none,
+    }
 }
 
-/// The answer to `plugin/installed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginInstalledResponse {
-    /// `marketplaceLoadErrors`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub marketplace_load_errors: Vec<MarketplaceLoadErrorInfo>,
-    /// `marketplaces`.
-    pub marketplaces: Vec<PluginMarketplaceEntry>,
+record! {
+    /// The answer to `plugin/installed`.
+    pub struct PluginInstalledResponse {
+        /// `marketplaceLoadErrors`: optional.
+        marketplace_load_errors: Vec<MarketplaceLoadErrorInfo> = "marketplaceLoadErrors" or default,
+        /// `marketplaces`.
+        marketplaces: Vec<PluginMarketplaceEntry> = "marketplaces",
+    }
 }
 
-/// Upstream's `PluginInterface`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginInterface {
-    /// `brandColor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub brand_color: Option<String>,
-    /// `capabilities`.
-    pub capabilities: Vec<String>,
-    /// `category`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub category: Option<String>,
-    /// `composerIcon`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub composer_icon: Option<AbsolutePathBuf>,
-    /// `composerIconUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub composer_icon_url: Option<String>,
-    /// `defaultPrompt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default_prompt: Option<Vec<String>>,
-    /// `developerName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub developer_name: Option<String>,
-    /// `displayName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub display_name: Option<String>,
-    /// `logo`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logo: Option<AbsolutePathBuf>,
-    /// `logoDark`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logo_dark: Option<AbsolutePathBuf>,
-    /// `logoUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logo_url: Option<String>,
-    /// `logoUrlDark`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub logo_url_dark: Option<String>,
-    /// `longDescription`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub long_description: Option<String>,
-    /// `privacyPolicyUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub privacy_policy_url: Option<String>,
-    /// `screenshotUrls`.
-    pub screenshot_urls: Vec<String>,
-    /// `screenshots`.
-    pub screenshots: Vec<AbsolutePathBuf>,
-    /// `shortDescription`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub short_description: Option<String>,
-    /// `termsOfServiceUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub terms_of_service_url: Option<String>,
-    /// `websiteUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub website_url: Option<String>,
+record! {
+    /// Upstream's `PluginInterface`.
+    pub struct PluginInterface {
+        /// `brandColor`: optional.
+        brand_color: Option<String> = "brandColor" or none,
+        /// `capabilities`.
+        capabilities: Vec<String> = "capabilities",
+        /// `category`: optional.
+        category: Option<String> = "category" or none,
+        /// `composerIcon`: optional.
+        composer_icon: Option<AbsolutePathBuf> = "composerIcon" or none,
+        /// `composerIconUrl`: optional.
+        composer_icon_url: Option<String> = "composerIconUrl" or none,
+        /// `defaultPrompt`: optional.
+        default_prompt: Option<Vec<String>> = "defaultPrompt" or none,
+        /// `developerName`: optional.
+        developer_name: Option<String> = "developerName" or none,
+        /// `displayName`: optional.
+        display_name: Option<String> = "displayName" or none,
+        /// `logo`: optional.
+        logo: Option<AbsolutePathBuf> = "logo" or none,
+        /// `logoDark`: optional.
+        logo_dark: Option<AbsolutePathBuf> = "logoDark" or none,
+        /// `logoUrl`: optional.
+        logo_url: Option<String> = "logoUrl" or none,
+        /// `logoUrlDark`: optional.
+        logo_url_dark: Option<String> = "logoUrlDark" or none,
+        /// `longDescription`: optional.
+        long_description: Option<String> = "longDescription" or none,
+        /// `privacyPolicyUrl`: optional.
+        privacy_policy_url: Option<String> = "privacyPolicyUrl" or none,
+        /// `screenshotUrls`.
+        screenshot_urls: Vec<String> = "screenshotUrls",
+        /// `screenshots`.
+        screenshots: Vec<AbsolutePathBuf> = "screenshots",
+        /// `shortDescription`: optional.
+        short_description: Option<String> = "shortDescription" or none,
+        /// `termsOfServiceUrl`: optional.
+        terms_of_service_url: Option<String> = "termsOfServiceUrl" or none,
+        /// `websiteUrl`: optional.
+        website_url: Option<String> = "websiteUrl" or none,
+    }
 }
 
 words! {
@@ -224,62 +198,55 @@ words! {
     }
 }
 
-/// The parameters of `plugin/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginListParams {
-    /// `cwds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwds: Option<Vec<AbsolutePathBuf>>,
-    /// `forceRefetch`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub force_refetch: bool,
-    /// `marketplaceKinds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub marketplace_kinds: Option<Vec<PluginListMarketplaceKind>>,
+record! {
+    /// The parameters of `plugin/list`.
+    #[derive(Default)]
+    pub struct PluginListParams {
+        /// `cwds`: optional.
+        cwds: Option<Vec<AbsolutePathBuf>> = "cwds" or none,
+        /// `forceRefetch`: optional.
+        force_refetch: bool = "forceRefetch" or default,
+        /// `marketplaceKinds`: optional.
+        marketplace_kinds: Option<Vec<PluginListMarketplaceKind>> = "marketplaceKinds" or none,
+    }
 }
 
-/// The answer to `plugin/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginListResponse {
-    /// `featuredPluginIds`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub featured_plugin_ids: Vec<String>,
-    /// `marketplaceLoadErrors`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub marketplace_load_errors: Vec<MarketplaceLoadErrorInfo>,
-    /// `marketplaces`.
-    pub marketplaces: Vec<PluginMarketplaceEntry>,
+record! {
+    /// The answer to `plugin/list`.
+    pub struct PluginListResponse {
+        /// `featuredPluginIds`: optional.
+        featured_plugin_ids: Vec<String> = "featuredPluginIds" or default,
+        /// `marketplaceLoadErrors`: optional.
+        marketplace_load_errors: Vec<MarketplaceLoadErrorInfo> = "marketplaceLoadErrors" or default,
+        /// `marketplaces`.
+        marketplaces: Vec<PluginMarketplaceEntry> = "marketplaces",
+    }
 }
 
-/// Upstream's `PluginMarketplaceEntry`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PluginMarketplaceEntry {
-    /// `interface`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interface: Option<MarketplaceInterface>,
-    /// `name`.
-    pub name: String,
-    /// `path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<AbsolutePathBuf>,
-    /// `plugins`.
-    pub plugins: Vec<PluginSummary>,
+record! {
+    /// Upstream's `PluginMarketplaceEntry`.
+    pub struct PluginMarketplaceEntry {
+        /// `interface`: optional.
+        interface: Option<MarketplaceInterface> = "interface" or none,
+        /// `name`.
+        name: String = "name",
+        /// `path`: optional.
+        path: Option<AbsolutePathBuf> = "path" or none,
+        /// `plugins`.
+        plugins: Vec<PluginSummary> = "plugins",
+    }
 }
 
-/// The parameters of `plugin/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginReadParams {
-    /// `marketplacePath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub marketplace_path: Option<AbsolutePathBuf>,
-    /// `pluginName`.
-    pub plugin_name: String,
-    /// `remoteMarketplaceName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_marketplace_name: Option<String>,
+record! {
+    /// The parameters of `plugin/read`.
+    pub struct PluginReadParams {
+        /// `marketplacePath`: optional.
+        marketplace_path: Option<AbsolutePathBuf> = "marketplacePath" or none,
+        /// `pluginName`.
+        plugin_name: String = "pluginName",
+        /// `remoteMarketplaceName`: optional.
+        remote_marketplace_name: Option<String> = "remoteMarketplaceName" or none,
+    }
 }
 
 impl PluginReadParams {
@@ -289,67 +256,65 @@ impl PluginReadParams {
     }
 }
 
-/// The answer to `plugin/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PluginReadResponse {
-    /// `plugin`.
-    pub plugin: PluginDetail,
+record! {
+    /// The answer to `plugin/read`.
+    pub struct PluginReadResponse {
+        /// `plugin`.
+        plugin: PluginDetail = "plugin",
+    }
 }
 
-/// Upstream's `PluginReconcileChangedPlugin`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginReconcileChangedPlugin {
-    /// `hasApps`.
-    pub has_apps: bool,
-    /// `hasHooks`.
-    pub has_hooks: bool,
-    /// `hasMcps`.
-    pub has_mcps: bool,
-    /// `hasSkills`.
-    pub has_skills: bool,
-    /// `id`.
-    pub id: String,
+record! {
+    /// Upstream's `PluginReconcileChangedPlugin`.
+    pub struct PluginReconcileChangedPlugin {
+        /// `hasApps`.
+        has_apps: bool = "hasApps",
+        /// `hasHooks`.
+        has_hooks: bool = "hasHooks",
+        /// `hasMcps`.
+        has_mcps: bool = "hasMcps",
+        /// `hasSkills`.
+        has_skills: bool = "hasSkills",
+        /// `id`.
+        id: String = "id",
+    }
 }
 
-/// The parameters of `plugin/reconcile`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PluginReconcileParams {
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+record! {
+    /// The parameters of `plugin/reconcile`.
+    #[derive(Default)]
+    pub struct PluginReconcileParams {
+        /// `reason`: optional.
+        reason: Option<String> = "reason" or none,
+    }
 }
 
-/// The answer to `plugin/reconcile`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginReconcileResponse {
-    /// `changedPlugins`.
-    pub changed_plugins: Vec<PluginReconcileChangedPlugin>,
-    /// `failedMaterializationRemotePluginIds`.
-    pub failed_materialization_remote_plugin_ids: Vec<String>,
-    /// `failedRemotePluginIds`.
-    pub failed_remote_plugin_ids: Vec<String>,
+record! {
+    /// The answer to `plugin/reconcile`.
+    pub struct PluginReconcileResponse {
+        /// `changedPlugins`.
+        changed_plugins: Vec<PluginReconcileChangedPlugin> = "changedPlugins",
+        /// `failedMaterializationRemotePluginIds`.
+        failed_materialization_remote_plugin_ids: Vec<String> = "failedMaterializationRemotePluginIds",
+        /// `failedRemotePluginIds`.
+        failed_remote_plugin_ids: Vec<String> = "failedRemotePluginIds",
+    }
 }
 
-/// The parameters of `plugin/search`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginSearchParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `cwds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwds: Option<Vec<AbsolutePathBuf>>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `scope`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scope: Option<PluginSearchScope>,
-    /// `searchTerm`.
-    pub search_term: String,
+record! {
+    /// The parameters of `plugin/search`.
+    pub struct PluginSearchParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `cwds`: optional.
+        cwds: Option<Vec<AbsolutePathBuf>> = "cwds" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `scope`: optional.
+        scope: Option<PluginSearchScope> = "scope" or none,
+        /// `searchTerm`.
+        search_term: String = "searchTerm",
+    }
 }
 
 impl PluginSearchParams {
@@ -359,28 +324,26 @@ impl PluginSearchParams {
     }
 }
 
-/// The answer to `plugin/search`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginSearchResponse {
-    /// `data`.
-    pub data: Vec<PluginSearchResult>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `plugin/search`.
+    pub struct PluginSearchResponse {
+        /// `data`.
+        data: Vec<PluginSearchResult> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// Upstream's `PluginSearchResult`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginSearchResult {
-    /// `marketplaceName`.
-    pub marketplace_name: String,
-    /// `marketplacePath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub marketplace_path: Option<AbsolutePathBuf>,
-    /// `plugin`.
-    pub plugin: PluginSummary,
+record! {
+    /// Upstream's `PluginSearchResult`.
+    pub struct PluginSearchResult {
+        /// `marketplaceName`.
+        marketplace_name: String = "marketplaceName",
+        /// `marketplacePath`: optional.
+        marketplace_path: Option<AbsolutePathBuf> = "marketplacePath" or none,
+        /// `plugin`.
+        plugin: PluginSummary = "plugin",
+    }
 }
 
 words! {
@@ -392,75 +355,70 @@ words! {
     }
 }
 
-/// The parameters of `plugin/share/checkout`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginShareCheckoutParams {
-    /// `remotePluginId`.
-    pub remote_plugin_id: String,
+record! {
+    /// The parameters of `plugin/share/checkout`.
+    pub struct PluginShareCheckoutParams {
+        /// `remotePluginId`.
+        remote_plugin_id: String = "remotePluginId",
+    }
 }
 
-/// The answer to `plugin/share/checkout`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginShareCheckoutResponse {
-    /// `marketplaceName`.
-    pub marketplace_name: String,
-    /// `marketplacePath`.
-    pub marketplace_path: AbsolutePathBuf,
-    /// `pluginId`.
-    pub plugin_id: String,
-    /// `pluginName`.
-    pub plugin_name: String,
-    /// `pluginPath`.
-    pub plugin_path: AbsolutePathBuf,
-    /// `remotePluginId`.
-    pub remote_plugin_id: String,
-    /// `remoteVersion`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_version: Option<String>,
+record! {
+    /// The answer to `plugin/share/checkout`.
+    pub struct PluginShareCheckoutResponse {
+        /// `marketplaceName`.
+        marketplace_name: String = "marketplaceName",
+        /// `marketplacePath`.
+        marketplace_path: AbsolutePathBuf = "marketplacePath",
+        /// `pluginId`.
+        plugin_id: String = "pluginId",
+        /// `pluginName`.
+        plugin_name: String = "pluginName",
+        /// `pluginPath`.
+        plugin_path: AbsolutePathBuf = "pluginPath",
+        /// `remotePluginId`.
+        remote_plugin_id: String = "remotePluginId",
+        /// `remoteVersion`: optional.
+        remote_version: Option<String> = "remoteVersion" or none,
+    }
 }
 
-/// Upstream's `PluginShareContext`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginShareContext {
-    /// `canPublishToWorkspace`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub can_publish_to_workspace: Option<bool>,
-    /// `creatorAccountUserId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub creator_account_user_id: Option<String>,
-    /// `creatorName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub creator_name: Option<String>,
-    /// `discoverability`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub discoverability: Option<PluginShareDiscoverability>,
-    /// `remotePluginId`.
-    pub remote_plugin_id: String,
-    /// `remoteVersion`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_version: Option<String>,
-    /// `sharePrincipals`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share_principals: Option<Vec<PluginSharePrincipal>>,
-    /// `shareUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share_url: Option<String>,
+record! {
+    /// Upstream's `PluginShareContext`.
+    pub struct PluginShareContext {
+        /// `canPublishToWorkspace`: optional.
+        can_publish_to_workspace: Option<bool> = "canPublishToWorkspace" or none,
+        /// `creatorAccountUserId`: optional.
+        creator_account_user_id: Option<String> = "creatorAccountUserId" or none,
+        /// `creatorName`: optional.
+        creator_name: Option<String> = "creatorName" or none,
+        /// `discoverability`: optional.
+        discoverability: Option<PluginShareDiscoverability> = "discoverability" or none,
+        /// `remotePluginId`.
+        remote_plugin_id: String = "remotePluginId",
+        /// `remoteVersion`: optional.
+        remote_version: Option<String> = "remoteVersion" or none,
+        /// `sharePrincipals`: optional.
+        share_principals: Option<Vec<PluginSharePrincipal>> = "sharePrincipals" or none,
+        /// `shareUrl`: optional.
+        share_url: Option<String> = "shareUrl" or none,
+    }
 }
 
-/// The parameters of `plugin/share/delete`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginShareDeleteParams {
-    /// `remotePluginId`.
-    pub remote_plugin_id: String,
+record! {
+    /// The parameters of `plugin/share/delete`.
+    pub struct PluginShareDeleteParams {
+        /// `remotePluginId`.
+        remote_plugin_id: String = "remotePluginId",
+    }
 }
 
-/// The answer to `plugin/share/delete`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PluginShareDeleteResponse {}
+record! {
+    /// The answer to `plugin/share/delete`.
+    #[derive(Default)]
+    pub struct PluginShareDeleteResponse {
+    }
+}
 
 words! {
     /// Upstream's `PluginShareDiscoverability`.
@@ -471,40 +429,43 @@ words! {
     }
 }
 
-/// Upstream's `PluginShareListItem`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginShareListItem {
-    /// `localPluginPath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub local_plugin_path: Option<AbsolutePathBuf>,
-    /// `plugin`.
-    pub plugin: PluginSummary,
+record! {
+    /// Upstream's `PluginShareListItem`.
+    pub struct PluginShareListItem {
+        /// `localPluginPath`: optional.
+        local_plugin_path: Option<AbsolutePathBuf> = "localPluginPath" or none,
+        /// `plugin`.
+        plugin: PluginSummary = "plugin",
+    }
 }
 
-/// The parameters of `plugin/share/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PluginShareListParams {}
-
-/// The answer to `plugin/share/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PluginShareListResponse {
-    /// `data`.
-    pub data: Vec<PluginShareListItem>,
+record! {
+    /// The parameters of `plugin/share/list`.
+    #[derive(Default)]
+    pub struct PluginShareListParams {
+    }
 }
 
-/// Upstream's `PluginSharePrincipal`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginSharePrincipal {
-    /// `name`.
-    pub name: String,
-    /// `principalId`.
-    pub principal_id: String,
-    /// `principalType`.
-    pub principal_type: PluginSharePrincipalType,
-    /// `role`.
-    pub role: PluginSharePrincipalRole,
+record! {
+    /// The answer to `plugin/share/list`.
+    pub struct PluginShareListResponse {
+        /// `data`.
+        data: Vec<PluginShareListItem> = "data",
+    }
+}
+
+record! {
+    /// Upstream's `PluginSharePrincipal`.
+    pub struct PluginSharePrincipal {
+        /// `name`.
+        name: String = "name",
+        /// `principalId`.
+        principal_id: String = "principalId",
+        /// `principalType`.
+        principal_type: PluginSharePrincipalType = "principalType",
+        /// `role`.
+        role: PluginSharePrincipalRole = "role",
+    }
 }
 
 words! {
@@ -525,21 +486,18 @@ words! {
     }
 }
 
-/// The parameters of `plugin/share/save`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginShareSaveParams {
-    /// `discoverability`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub discoverability: Option<PluginShareDiscoverability>,
-    /// `pluginPath`.
-    pub plugin_path: AbsolutePathBuf,
-    /// `remotePluginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_plugin_id: Option<String>,
-    /// `shareTargets`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share_targets: Option<Vec<PluginShareTarget>>,
+record! {
+    /// The parameters of `plugin/share/save`.
+    pub struct PluginShareSaveParams {
+        /// `discoverability`: optional.
+        discoverability: Option<PluginShareDiscoverability> = "discoverability" or none,
+        /// `pluginPath`.
+        plugin_path: AbsolutePathBuf = "pluginPath",
+        /// `remotePluginId`: optional.
+        remote_plugin_id: Option<String> = "remotePluginId" or none,
+        /// `shareTargets`: optional.
+        share_targets: Option<Vec<PluginShareTarget>> = "shareTargets" or none,
+    }
 }
 
 impl PluginShareSaveParams {
@@ -549,29 +507,28 @@ impl PluginShareSaveParams {
     }
 }
 
-/// The answer to `plugin/share/save`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginShareSaveResponse {
-    /// `canPublishToWorkspace`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub can_publish_to_workspace: Option<bool>,
-    /// `remotePluginId`.
-    pub remote_plugin_id: String,
-    /// `shareUrl`.
-    pub share_url: String,
+record! {
+    /// The answer to `plugin/share/save`.
+    pub struct PluginShareSaveResponse {
+        /// `canPublishToWorkspace`: optional.
+        can_publish_to_workspace: Option<bool> = "canPublishToWorkspace" or none,
+        /// `remotePluginId`.
+        remote_plugin_id: String = "remotePluginId",
+        /// `shareUrl`.
+        share_url: String = "shareUrl",
+    }
 }
 
-/// Upstream's `PluginShareTarget`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginShareTarget {
-    /// `principalId`.
-    pub principal_id: String,
-    /// `principalType`.
-    pub principal_type: PluginSharePrincipalType,
-    /// `role`.
-    pub role: PluginShareTargetRole,
+record! {
+    /// Upstream's `PluginShareTarget`.
+    pub struct PluginShareTarget {
+        /// `principalId`.
+        principal_id: String = "principalId",
+        /// `principalType`.
+        principal_type: PluginSharePrincipalType = "principalType",
+        /// `role`.
+        role: PluginShareTargetRole = "role",
+    }
 }
 
 words! {
@@ -591,45 +548,47 @@ words! {
     }
 }
 
-/// The parameters of `plugin/share/updateTargets`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginShareUpdateTargetsParams {
-    /// `discoverability`.
-    pub discoverability: PluginShareUpdateDiscoverability,
-    /// `remotePluginId`.
-    pub remote_plugin_id: String,
-    /// `shareTargets`.
-    pub share_targets: Vec<PluginShareTarget>,
+record! {
+    /// The parameters of `plugin/share/updateTargets`.
+    pub struct PluginShareUpdateTargetsParams {
+        /// `discoverability`.
+        discoverability: PluginShareUpdateDiscoverability = "discoverability",
+        /// `remotePluginId`.
+        remote_plugin_id: String = "remotePluginId",
+        /// `shareTargets`.
+        share_targets: Vec<PluginShareTarget> = "shareTargets",
+    }
 }
 
-/// The answer to `plugin/share/updateTargets`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PluginShareUpdateTargetsResponse {
-    /// `discoverability`.
-    pub discoverability: PluginShareDiscoverability,
-    /// `principals`.
-    pub principals: Vec<PluginSharePrincipal>,
+record! {
+    /// The answer to `plugin/share/updateTargets`.
+    pub struct PluginShareUpdateTargetsResponse {
+        /// `discoverability`.
+        discoverability: PluginShareDiscoverability = "discoverability",
+        /// `principals`.
+        principals: Vec<PluginSharePrincipal> = "principals",
+    }
 }
 
-/// The parameters of `plugin/skill/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginSkillReadParams {
-    /// `remoteMarketplaceName`.
-    pub remote_marketplace_name: String,
-    /// `remotePluginId`.
-    pub remote_plugin_id: String,
-    /// `skillName`.
-    pub skill_name: String,
+record! {
+    /// The parameters of `plugin/skill/read`.
+    pub struct PluginSkillReadParams {
+        /// `remoteMarketplaceName`.
+        remote_marketplace_name: String = "remoteMarketplaceName",
+        /// `remotePluginId`.
+        remote_plugin_id: String = "remotePluginId",
+        /// `skillName`.
+        skill_name: String = "skillName",
+    }
 }
 
-/// The answer to `plugin/skill/read`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PluginSkillReadResponse {
-    /// `contents`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub contents: Option<String>,
+record! {
+    /// The answer to `plugin/skill/read`.
+    #[derive(Default)]
+    pub struct PluginSkillReadResponse {
+        /// `contents`: optional.
+        contents: Option<String> = "contents" or none,
+    }
 }
 
 tagged! {
@@ -642,117 +601,105 @@ tagged! {
     }
 }
 
-/// Upstream's `PluginSourceGit`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginSourceGit {
-    /// `path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// `refName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ref_name: Option<String>,
-    /// `sha`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sha: Option<String>,
-    /// `url`.
-    pub url: String,
+record! {
+    /// Upstream's `PluginSourceGit`.
+    pub struct PluginSourceGit {
+        /// `path`: optional.
+        path: Option<String> = "path" or none,
+        /// `refName`: optional.
+        ref_name: Option<String> = "refName" or none,
+        /// `sha`: optional.
+        sha: Option<String> = "sha" or none,
+        /// `url`.
+        url: String = "url",
+    }
 }
 
-/// Upstream's `PluginSourceLocal`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PluginSourceLocal {
-    /// `path`.
-    pub path: AbsolutePathBuf,
+record! {
+    /// Upstream's `PluginSourceLocal`.
+    pub struct PluginSourceLocal {
+        /// `path`.
+        path: AbsolutePathBuf = "path",
+    }
 }
 
-/// Upstream's `PluginSourceNpm`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PluginSourceNpm {
-    /// `package`.
-    pub package: String,
-    /// `registry`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub registry: Option<String>,
-    /// `version`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
+record! {
+    /// Upstream's `PluginSourceNpm`.
+    pub struct PluginSourceNpm {
+        /// `package`.
+        package: String = "package",
+        /// `registry`: optional.
+        registry: Option<String> = "registry" or none,
+        /// `version`: optional.
+        version: Option<String> = "version" or none,
+    }
 }
 
-/// Upstream's `PluginSummary`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginSummary {
-    /// `authPolicy`.
-    pub auth_policy: PluginAuthPolicy,
-    /// `availability`: optional, `"AVAILABLE"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub availability: Option<PluginAvailability>,
-    /// `disabledReason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disabled_reason: Option<PluginDisabledReason>,
-    /// `eligiblePlanTypes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub eligible_plan_types: Option<Vec<String>>,
-    /// `enabled`.
-    pub enabled: bool,
-    /// `id`.
-    pub id: String,
-    /// `installPolicy`.
-    pub install_policy: PluginInstallPolicy,
-    /// `installPolicySource`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub install_policy_source: Option<PluginInstallPolicySource>,
-    /// `installed`.
-    pub installed: bool,
-    /// `installedAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub installed_at: Option<i64>,
-    /// `interface`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interface: Option<PluginInterface>,
-    /// `keywords`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub keywords: Vec<String>,
-    /// `localVersion`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub local_version: Option<String>,
-    /// `mustShowInstallationInterstitial`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub must_show_installation_interstitial: Option<bool>,
-    /// `name`.
-    pub name: String,
-    /// `remotePluginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_plugin_id: Option<String>,
-    /// `shareContext`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share_context: Option<PluginShareContext>,
-    /// `source`.
-    pub source: PluginSource,
-    /// `version`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
+record! {
+    /// Upstream's `PluginSummary`.
+    pub struct PluginSummary {
+        /// `authPolicy`.
+        auth_policy: PluginAuthPolicy = "authPolicy",
+        /// `availability`: optional, `"AVAILABLE"` if missing.
+        availability: Option<PluginAvailability> = "availability" or none,
+        /// `disabledReason`: optional.
+        disabled_reason: Option<PluginDisabledReason> = "disabledReason" or none,
+        /// `eligiblePlanTypes`: optional.
+        eligible_plan_types: Option<Vec<String>> = "eligiblePlanTypes" or none,
+        /// `enabled`.
+        enabled: bool = "enabled",
+        /// `id`.
+        id: String = "id",
+        /// `installPolicy`.
+        install_policy: PluginInstallPolicy = "installPolicy",
+        /// `installPolicySource`: optional.
+        install_policy_source: Option<PluginInstallPolicySource> = "installPolicySource" or none,
+        /// `installed`.
+        installed: bool = "installed",
+        /// `installedAt`: optional.
+        installed_at: Option<i64> = "installedAt" or none,
+        /// `interface`: optional.
+        interface: Option<PluginInterface> = "interface" or none,
+        /// `keywords`: optional.
+        keywords: Vec<String> = "keywords" or default,
+        /// `localVersion`: optional.
+        local_version: Option<String> = "localVersion" or none,
+        /// `mustShowInstallationInterstitial`: optional.
+        must_show_installation_interstitial: Option<bool> = "mustShowInstallationInterstitial" or none,
+        /// `name`.
+        name: String = "name",
+        /// `remotePluginId`: optional.
+        remote_plugin_id: Option<String> = "remotePluginId" or none,
+        /// `shareContext`: optional.
+        share_context: Option<PluginShareContext> = "shareContext" or none,
+        /// `source`.
+        source: PluginSource = "source",
+        /// `version`: optional.
+        version: Option<String> = "version" or none,
+    }
 }
 
-/// The parameters of `plugin/uninstall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginUninstallParams {
-    /// `pluginId`.
-    pub plugin_id: String,
+record! {
+    /// The parameters of `plugin/uninstall`.
+    pub struct PluginUninstallParams {
+        /// `pluginId`.
+        plugin_id: String = "pluginId",
+    }
 }
 
-/// The answer to `plugin/uninstall`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PluginUninstallResponse {}
+record! {
+    /// The answer to `plugin/uninstall`.
+    #[derive(Default)]
+    pub struct PluginUninstallResponse {
+    }
+}
 
-/// Upstream's `PluginsMigration`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginsMigration {
-    /// `marketplaceName`.
-    pub marketplace_name: String,
-    /// `pluginNames`.
-    pub plugin_names: Vec<String>,
+record! {
+    /// Upstream's `PluginsMigration`.
+    pub struct PluginsMigration {
+        /// `marketplaceName`.
+        marketplace_name: String = "marketplaceName",
+        /// `pluginNames`.
+        plugin_names: Vec<String> = "pluginNames",
+    }
 }

@@ -3,33 +3,26 @@
 
 use super::*;
 
-/// Upstream's `RemoteControlClient`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlClient {
-    /// `appVersion`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub app_version: Option<String>,
-    /// `clientId`.
-    pub client_id: String,
-    /// `deviceModel`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device_model: Option<String>,
-    /// `deviceType`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device_type: Option<String>,
-    /// `displayName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub display_name: Option<String>,
-    /// `lastSeenAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_seen_at: Option<i64>,
-    /// `osVersion`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub os_version: Option<String>,
-    /// `platform`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub platform: Option<String>,
+record! {
+    /// Upstream's `RemoteControlClient`.
+    pub struct RemoteControlClient {
+        /// `appVersion`: optional.
+        app_version: Option<String> = "appVersion" or none,
+        /// `clientId`.
+        client_id: String = "clientId",
+        /// `deviceModel`: optional.
+        device_model: Option<String> = "deviceModel" or none,
+        /// `deviceType`: optional.
+        device_type: Option<String> = "deviceType" or none,
+        /// `displayName`: optional.
+        display_name: Option<String> = "displayName" or none,
+        /// `lastSeenAt`: optional.
+        last_seen_at: Option<i64> = "lastSeenAt" or none,
+        /// `osVersion`: optional.
+        os_version: Option<String> = "osVersion" or none,
+        /// `platform`: optional.
+        platform: Option<String> = "platform" or none,
+    }
 }
 
 words! {
@@ -40,21 +33,18 @@ words! {
     }
 }
 
-/// The parameters of `remoteControl/client/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlClientsListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `environmentId`.
-    pub environment_id: String,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `order`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub order: Option<RemoteControlClientsListOrder>,
+record! {
+    /// The parameters of `remoteControl/client/list`.
+    pub struct RemoteControlClientsListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `environmentId`.
+        environment_id: String = "environmentId",
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `order`: optional.
+        order: Option<RemoteControlClientsListOrder> = "order" or none,
+    }
 }
 
 impl RemoteControlClientsListParams {
@@ -64,30 +54,32 @@ impl RemoteControlClientsListParams {
     }
 }
 
-/// The answer to `remoteControl/client/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlClientsListResponse {
-    /// `data`.
-    pub data: Vec<RemoteControlClient>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `remoteControl/client/list`.
+    pub struct RemoteControlClientsListResponse {
+        /// `data`.
+        data: Vec<RemoteControlClient> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// The parameters of `remoteControl/client/revoke`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlClientsRevokeParams {
-    /// `clientId`.
-    pub client_id: String,
-    /// `environmentId`.
-    pub environment_id: String,
+record! {
+    /// The parameters of `remoteControl/client/revoke`.
+    pub struct RemoteControlClientsRevokeParams {
+        /// `clientId`.
+        client_id: String = "clientId",
+        /// `environmentId`.
+        environment_id: String = "environmentId",
+    }
 }
 
-/// The answer to `remoteControl/client/revoke`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RemoteControlClientsRevokeResponse {}
+record! {
+    /// The answer to `remoteControl/client/revoke`.
+    #[derive(Default)]
+    pub struct RemoteControlClientsRevokeResponse {
+    }
+}
 
 words! {
     /// Upstream's `RemoteControlConnectionStatus`.
@@ -99,169 +91,169 @@ words! {
     }
 }
 
-/// The parameters of `remoteControl/disable`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RemoteControlDisableParams {
-    /// `ephemeral`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ephemeral: bool,
+record! {
+    /// The parameters of `remoteControl/disable`.
+    #[derive(Default)]
+    pub struct RemoteControlDisableParams {
+        /// `ephemeral`: optional.
+        ephemeral: bool = "ephemeral" or default,
+    }
 }
 
-/// The answer to `remoteControl/disable`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlDisableResponse {
-    /// `environmentId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// `installationId`.
-    pub installation_id: String,
-    /// `serverName`.
-    pub server_name: String,
-    /// `status`.
-    pub status: RemoteControlConnectionStatus,
+record! {
+    /// The answer to `remoteControl/disable`.
+    pub struct RemoteControlDisableResponse {
+        /// `environmentId`: optional.
+        environment_id: Option<String> = "environmentId" or none,
+        /// `installationId`.
+        installation_id: String = "installationId",
+        /// `serverName`.
+        server_name: String = "serverName",
+        /// `status`.
+        status: RemoteControlConnectionStatus = "status",
+    }
 }
 
-/// The parameters of `remoteControl/enable`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RemoteControlEnableParams {
-    /// `ephemeral`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ephemeral: bool,
+record! {
+    /// The parameters of `remoteControl/enable`.
+    #[derive(Default)]
+    pub struct RemoteControlEnableParams {
+        /// `ephemeral`: optional.
+        ephemeral: bool = "ephemeral" or default,
+    }
 }
 
-/// The answer to `remoteControl/enable`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlEnableResponse {
-    /// `environmentId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// `installationId`.
-    pub installation_id: String,
-    /// `serverName`.
-    pub server_name: String,
-    /// `status`.
-    pub status: RemoteControlConnectionStatus,
+record! {
+    /// The answer to `remoteControl/enable`.
+    pub struct RemoteControlEnableResponse {
+        /// `environmentId`: optional.
+        environment_id: Option<String> = "environmentId" or none,
+        /// `installationId`.
+        installation_id: String = "installationId",
+        /// `serverName`.
+        server_name: String = "serverName",
+        /// `status`.
+        status: RemoteControlConnectionStatus = "status",
+    }
 }
 
-/// The parameters of `remoteControl/pairing/start`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlPairingStartParams {
-    /// `manualCode`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub manual_code: bool,
+record! {
+    /// The parameters of `remoteControl/pairing/start`.
+    #[derive(Default)]
+    pub struct RemoteControlPairingStartParams {
+        /// `manualCode`: optional.
+        manual_code: bool = "manualCode" or default,
+    }
 }
 
-/// The answer to `remoteControl/pairing/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlPairingStartResponse {
-    /// `environmentId`.
-    pub environment_id: String,
-    /// `expiresAt`.
-    pub expires_at: i64,
-    /// `manualPairingCode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub manual_pairing_code: Option<String>,
-    /// `pairingCode`.
-    pub pairing_code: String,
+record! {
+    /// The answer to `remoteControl/pairing/start`.
+    pub struct RemoteControlPairingStartResponse {
+        /// `environmentId`.
+        environment_id: String = "environmentId",
+        /// `expiresAt`.
+        expires_at: i64 = "expiresAt",
+        /// `manualPairingCode`: optional.
+        manual_pairing_code: Option<String> = "manualPairingCode" or none,
+        /// `pairingCode`.
+        pairing_code: String = "pairingCode",
+    }
 }
 
-/// The parameters of `remoteControl/pairing/status`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlPairingStatusParams {
-    /// `manualPairingCode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub manual_pairing_code: Option<String>,
-    /// `pairingCode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pairing_code: Option<String>,
+record! {
+    /// The parameters of `remoteControl/pairing/status`.
+    #[derive(Default)]
+    pub struct RemoteControlPairingStatusParams {
+        /// `manualPairingCode`: optional.
+        manual_pairing_code: Option<String> = "manualPairingCode" or none,
+        /// `pairingCode`: optional.
+        pairing_code: Option<String> = "pairingCode" or none,
+    }
 }
 
-/// The answer to `remoteControl/pairing/status`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RemoteControlPairingStatusResponse {
-    /// `claimed`.
-    pub claimed: bool,
+record! {
+    /// The answer to `remoteControl/pairing/status`.
+    pub struct RemoteControlPairingStatusResponse {
+        /// `claimed`.
+        claimed: bool = "claimed",
+    }
 }
 
-/// What `remoteControl/status/changed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlStatusChangedNotification {
-    /// `environmentId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// `installationId`.
-    pub installation_id: String,
-    /// `serverName`.
-    pub server_name: String,
-    /// `status`.
-    pub status: RemoteControlConnectionStatus,
+record! {
+    /// What `remoteControl/status/changed` tells.
+    pub struct RemoteControlStatusChangedNotification {
+        /// `environmentId`: optional.
+        environment_id: Option<String> = "environmentId" or none,
+        /// `installationId`.
+        installation_id: String = "installationId",
+        /// `serverName`.
+        server_name: String = "serverName",
+        /// `status`.
+        status: RemoteControlConnectionStatus = "status",
+    }
 }
 
-/// The answer to `remoteControl/status/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteControlStatusReadResponse {
-    /// `environmentId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment_id: Option<String>,
-    /// `installationId`.
-    pub installation_id: String,
-    /// `serverName`.
-    pub server_name: String,
-    /// `status`.
-    pub status: RemoteControlConnectionStatus,
+record! {
+    /// The answer to `remoteControl/status/read`.
+    pub struct RemoteControlStatusReadResponse {
+        /// `environmentId`: optional.
+        environment_id: Option<String> = "environmentId" or none,
+        /// `installationId`.
+        installation_id: String = "installationId",
+        /// `serverName`.
+        server_name: String = "serverName",
+        /// `status`.
+        status: RemoteControlConnectionStatus = "status",
+    }
 }
 
-/// Upstream's `ServerDiagnosticsGauge`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ServerDiagnosticsGauge {
-    /// `name`.
-    pub name: String,
-    /// `value`.
-    pub value: u64,
+record! {
+    /// Upstream's `ServerDiagnosticsGauge`.
+    pub struct ServerDiagnosticsGauge {
+        /// `name`.
+        name: String = "name",
+        /// `value`.
+        value: u64 = "value",
+    }
 }
 
-/// The parameters of `server/diagnostics`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ServerDiagnosticsParams {}
-
-/// Upstream's `ServerDiagnosticsProcess`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ServerDiagnosticsProcess {
-    /// `id`.
-    pub id: u32,
-    /// `physicalFootprintBytes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub physical_footprint_bytes: Option<u64>,
-    /// `residentMemoryBytes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resident_memory_bytes: Option<u64>,
+record! {
+    /// The parameters of `server/diagnostics`.
+    #[derive(Default)]
+    pub struct ServerDiagnosticsParams {
+    }
 }
 
-/// The answer to `server/diagnostics`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ServerDiagnosticsResponse {
-    /// `gauges`.
-    pub gauges: Vec<ServerDiagnosticsGauge>,
-    /// `process`.
-    pub process: ServerDiagnosticsProcess,
+record! {
+    /// Upstream's `ServerDiagnosticsProcess`.
+    pub struct ServerDiagnosticsProcess {
+        /// `id`.
+        id: u32 = "id",
+        /// `physicalFootprintBytes`: optional.
+        physical_footprint_bytes: Option<u64> = "physicalFootprintBytes" or none,
+        /// `residentMemoryBytes`: optional.
+        resident_memory_bytes: Option<u64> = "residentMemoryBytes" or none,
+    }
 }
 
-/// What `serverRequest/resolved` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ServerRequestResolvedNotification {
-    /// `requestId`.
-    pub request_id: RequestId,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `server/diagnostics`.
+    pub struct ServerDiagnosticsResponse {
+        /// `gauges`.
+        gauges: Vec<ServerDiagnosticsGauge> = "gauges",
+        /// `process`.
+        process: ServerDiagnosticsProcess = "process",
+    }
+}
+
+record! {
+    /// What `serverRequest/resolved` tells.
+    pub struct ServerRequestResolvedNotification {
+        /// `requestId`.
+        request_id: RequestId = "requestId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 words! {
@@ -282,23 +274,24 @@ words! {
     }
 }
 
-/// The answer to `windowsSandbox/readiness`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WindowsSandboxReadinessResponse {
-    /// `status`.
-    pub status: WindowsSandboxReadiness,
+record! {
+    /// The answer to `windowsSandbox/readiness`.
+    pub struct WindowsSandboxReadinessResponse {
+        /// `status`.
+        status: WindowsSandboxReadiness = "status",
+    }
 }
 
-/// What `windowsSandbox/setupCompleted` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WindowsSandboxSetupCompletedNotification {
-    /// `error`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// `mode`.
-    pub mode: WindowsSandboxSetupMode,
-    /// `success`.
-    pub success: bool,
+record! {
+    /// What `windowsSandbox/setupCompleted` tells.
+    pub struct WindowsSandboxSetupCompletedNotification {
+        /// `error`: optional.
+        error: Option<String> = "error" or none,
+        /// `mode`.
+        mode: WindowsSandboxSetupMode = "mode",
+        /// `success`.
+        success: bool = "success",
+    }
 }
 
 words! {
@@ -309,14 +302,14 @@ words! {
     }
 }
 
-/// The parameters of `windowsSandbox/setupStart`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WindowsSandboxSetupStartParams {
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<AbsolutePathBuf>,
-    /// `mode`.
-    pub mode: WindowsSandboxSetupMode,
+record! {
+    /// The parameters of `windowsSandbox/setupStart`.
+    pub struct WindowsSandboxSetupStartParams {
+        /// `cwd`: optional.
+        cwd: Option<AbsolutePathBuf> = "cwd" or none,
+        /// `mode`.
+        mode: WindowsSandboxSetupMode = "mode",
+    }
 }
 
 impl WindowsSandboxSetupStartParams {
@@ -326,21 +319,22 @@ impl WindowsSandboxSetupStartParams {
     }
 }
 
-/// The answer to `windowsSandbox/setupStart`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WindowsSandboxSetupStartResponse {
-    /// `started`.
-    pub started: bool,
+record! {
+    /// The answer to `windowsSandbox/setupStart`.
+    pub struct WindowsSandboxSetupStartResponse {
+        /// `started`.
+        started: bool = "started",
+    }
 }
 
-/// What `windows/worldWritableWarning` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WindowsWorldWritableWarningNotification {
-    /// `extraCount`.
-    pub extra_count: u64,
-    /// `failedScan`.
-    pub failed_scan: bool,
-    /// `samplePaths`.
-    pub sample_paths: Vec<String>,
+record! {
+    /// What `windows/worldWritableWarning` tells.
+    pub struct WindowsWorldWritableWarningNotification {
+        /// `extraCount`.
+        extra_count: u64 = "extraCount",
+        /// `failedScan`.
+        failed_scan: bool = "failedScan",
+        /// `samplePaths`.
+        sample_paths: Vec<String> = "samplePaths",
+    }
 }

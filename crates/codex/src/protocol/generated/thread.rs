@@ -3,93 +3,74 @@
 
 use super::*;
 
-/// Upstream's `Thread`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Thread {
-    /// `agentNickname`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_nickname: Option<String>,
-    /// `agentRole`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_role: Option<String>,
-    /// `canAcceptDirectInput`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub can_accept_direct_input: Option<bool>,
-    /// `cliVersion`.
-    pub cli_version: String,
-    /// `createdAt`.
-    pub created_at: i64,
-    /// `cwd`.
-    pub cwd: AbsolutePathBuf,
-    /// `daybreakEnabled`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub daybreak_enabled: Option<bool>,
-    /// `environments`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environments: Option<Vec<ThreadEnvironment>>,
-    /// `ephemeral`.
-    pub ephemeral: bool,
-    /// `extra`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extra: Option<ThreadExtra>,
-    /// `forkedFromId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forked_from_id: Option<String>,
-    /// `gitInfo`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub git_info: Option<GitInfo>,
-    /// `historyMode`: optional, `"legacy"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub history_mode: Option<ThreadHistoryMode>,
-    /// `id`.
-    pub id: String,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `modelProvider`.
-    pub model_provider: String,
-    /// `name`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// `originator`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub originator: Option<String>,
-    /// `parentThreadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent_thread_id: Option<String>,
-    /// `path`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// `preview`.
-    pub preview: String,
-    /// `projectId`: may be null.
-    pub project_id: Option<String>,
-    /// `reasoningEffort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<ReasoningEffort>,
-    /// `recencyAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recency_at: Option<i64>,
-    /// `section`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub section: Option<ThreadSection>,
-    /// `sectionEnteredAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub section_entered_at: Option<i64>,
-    /// `sessionId`.
-    pub session_id: String,
-    /// `source`.
-    pub source: SessionSource,
-    /// `status`.
-    pub status: ThreadStatus,
-    /// `threadSource`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_source: Option<ThreadSource>,
-    /// `turns`.
-    pub turns: Vec<Turn>,
-    /// `updatedAt`.
-    pub updated_at: i64,
+record! {
+    /// Upstream's `Thread`.
+    pub struct Thread {
+        /// `agentNickname`: optional.
+        agent_nickname: Option<String> = "agentNickname" or none,
+        /// `agentRole`: optional.
+        agent_role: Option<String> = "agentRole" or none,
+        /// `canAcceptDirectInput`: optional.
+        can_accept_direct_input: Option<bool> = "canAcceptDirectInput" or none,
+        /// `cliVersion`.
+        cli_version: String = "cliVersion",
+        /// `createdAt`.
+        created_at: i64 = "createdAt",
+        /// `cwd`.
+        cwd: AbsolutePathBuf = "cwd",
+        /// `daybreakEnabled`: optional.
+        daybreak_enabled: Option<bool> = "daybreakEnabled" or none,
+        /// `environments`: optional.
+        environments: Option<Vec<ThreadEnvironment>> = "environments" or none,
+        /// `ephemeral`.
+        ephemeral: bool = "ephemeral",
+        /// `extra`: optional.
+        extra: Option<ThreadExtra> = "extra" or none,
+        /// `forkedFromId`: optional.
+        forked_from_id: Option<String> = "forkedFromId" or none,
+        /// `gitInfo`: optional.
+        git_info: Option<GitInfo> = "gitInfo" or none,
+        /// `historyMode`: optional, `"legacy"` if missing.
+        history_mode: Option<ThreadHistoryMode> = "historyMode" or none,
+        /// `id`.
+        id: String = "id",
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `modelProvider`.
+        model_provider: String = "modelProvider",
+        /// `name`: optional.
+        name: Option<String> = "name" or none,
+        /// `originator`: optional.
+        originator: Option<String> = "originator" or none,
+        /// `parentThreadId`: optional.
+        parent_thread_id: Option<String> = "parentThreadId" or none,
+        /// `path`: optional.
+        path: Option<String> = "path" or none,
+        /// `preview`.
+        preview: String = "preview",
+        /// `projectId`: may be null.
+        project_id: Option<String> = "projectId" or null,
+        /// `reasoningEffort`: optional.
+        reasoning_effort: Option<ReasoningEffort> = "reasoningEffort" or none,
+        /// `recencyAt`: optional.
+        recency_at: Option<i64> = "recencyAt" or none,
+        /// `section`: optional.
+        section: Option<ThreadSection> = "section" or none,
+        /// `sectionEnteredAt`: optional.
+        section_entered_at: Option<i64> = "sectionEnteredAt" or none,
+        /// `sessionId`.
+        session_id: String = "sessionId",
+        /// `source`.
+        source: SessionSource = "source",
+        /// `status`.
+        status: ThreadStatus = "status",
+        /// `threadSource`: optional.
+        thread_source: Option<ThreadSource> = "threadSource" or none,
+        /// `turns`.
+        turns: Vec<Turn> = "turns",
+        /// `updatedAt`.
+        updated_at: i64 = "updatedAt",
+    }
 }
 
 words! {
@@ -100,54 +81,60 @@ words! {
     }
 }
 
-/// The parameters of `thread/approveGuardianDeniedAction`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadApproveGuardianDeniedActionParams {
-    /// `event`.
-    pub event: Json,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/approveGuardianDeniedAction`.
+    pub struct ThreadApproveGuardianDeniedActionParams {
+        /// `event`.
+        event: Json = "event",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/approveGuardianDeniedAction`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadApproveGuardianDeniedActionResponse {}
-
-/// The parameters of `thread/archive`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadArchiveParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `thread/approveGuardianDeniedAction`.
+    #[derive(Default)]
+    pub struct ThreadApproveGuardianDeniedActionResponse {
+    }
 }
 
-/// The answer to `thread/archive`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadArchiveResponse {}
-
-/// What `thread/archived` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadArchivedNotification {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/archive`.
+    pub struct ThreadArchiveParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// Upstream's `ThreadAttachment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadAttachment {
-    /// `attachmentType`.
-    pub attachment_type: String,
-    /// `createdAt`.
-    pub created_at: i64,
-    /// `id`.
-    pub id: String,
-    /// `identityKey`.
-    pub identity_key: String,
-    /// `payload`.
-    pub payload: Json,
+record! {
+    /// The answer to `thread/archive`.
+    #[derive(Default)]
+    pub struct ThreadArchiveResponse {
+    }
+}
+
+record! {
+    /// What `thread/archived` tells.
+    pub struct ThreadArchivedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
+}
+
+record! {
+    /// Upstream's `ThreadAttachment`.
+    pub struct ThreadAttachment {
+        /// `attachmentType`.
+        attachment_type: String = "attachmentType",
+        /// `createdAt`.
+        created_at: i64 = "createdAt",
+        /// `id`.
+        id: String = "id",
+        /// `identityKey`.
+        identity_key: String = "identityKey",
+        /// `payload`.
+        payload: Json = "payload",
+    }
 }
 
 words! {
@@ -158,41 +145,40 @@ words! {
     }
 }
 
-/// The parameters of `thread/attachment/add`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadAttachmentAddParams {
-    /// `attachmentType`.
-    pub attachment_type: String,
-    /// `identityKey`.
-    pub identity_key: String,
-    /// `payload`.
-    pub payload: Json,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/attachment/add`.
+    pub struct ThreadAttachmentAddParams {
+        /// `attachmentType`.
+        attachment_type: String = "attachmentType",
+        /// `identityKey`.
+        identity_key: String = "identityKey",
+        /// `payload`.
+        payload: Json = "payload",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/attachment/add`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadAttachmentAddResponse {
-    /// `attachment`.
-    pub attachment: ThreadAttachment,
-    /// `outcome`.
-    pub outcome: ThreadAttachmentAddOutcome,
+record! {
+    /// The answer to `thread/attachment/add`.
+    pub struct ThreadAttachmentAddResponse {
+        /// `attachment`.
+        attachment: ThreadAttachment = "attachment",
+        /// `outcome`.
+        outcome: ThreadAttachmentAddOutcome = "outcome",
+    }
 }
 
-/// The parameters of `thread/attachment/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadAttachmentListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/attachment/list`.
+    pub struct ThreadAttachmentListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadAttachmentListParams {
@@ -202,15 +188,14 @@ impl ThreadAttachmentListParams {
     }
 }
 
-/// The answer to `thread/attachment/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadAttachmentListResponse {
-    /// `data`.
-    pub data: Vec<ThreadAttachment>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `thread/attachment/list`.
+    pub struct ThreadAttachmentListResponse {
+        /// `data`.
+        data: Vec<ThreadAttachment> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
 words! {
@@ -221,33 +206,30 @@ words! {
     }
 }
 
-/// Upstream's `ThreadAttachmentOwner`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadAttachmentOwner {
-    /// `archived`.
-    pub archived: bool,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// Upstream's `ThreadAttachmentOwner`.
+    pub struct ThreadAttachmentOwner {
+        /// `archived`.
+        archived: bool = "archived",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The parameters of `thread/attachmentOwner/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadAttachmentOwnerListParams {
-    /// `archived`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub archived: Option<bool>,
-    /// `attachmentType`.
-    pub attachment_type: String,
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `identityKey`.
-    pub identity_key: String,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
+record! {
+    /// The parameters of `thread/attachmentOwner/list`.
+    pub struct ThreadAttachmentOwnerListParams {
+        /// `archived`: optional.
+        archived: Option<bool> = "archived" or none,
+        /// `attachmentType`.
+        attachment_type: String = "attachmentType",
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `identityKey`.
+        identity_key: String = "identityKey",
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+    }
 }
 
 impl ThreadAttachmentOwnerListParams {
@@ -263,96 +245,96 @@ impl ThreadAttachmentOwnerListParams {
     }
 }
 
-/// The answer to `thread/attachmentOwner/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadAttachmentOwnerListResponse {
-    /// `data`.
-    pub data: Vec<ThreadAttachmentOwner>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `thread/attachmentOwner/list`.
+    pub struct ThreadAttachmentOwnerListResponse {
+        /// `data`.
+        data: Vec<ThreadAttachmentOwner> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// The parameters of `thread/attachment/remove`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadAttachmentRemoveParams {
-    /// `attachmentType`.
-    pub attachment_type: String,
-    /// `identityKey`.
-    pub identity_key: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/attachment/remove`.
+    pub struct ThreadAttachmentRemoveParams {
+        /// `attachmentType`.
+        attachment_type: String = "attachmentType",
+        /// `identityKey`.
+        identity_key: String = "identityKey",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/attachment/remove`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadAttachmentRemoveResponse {}
-
-/// What `thread/attachment/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadAttachmentUpdatedNotification {
-    /// `attachmentId`.
-    pub attachment_id: String,
-    /// `attachmentType`.
-    pub attachment_type: String,
-    /// `identityKey`.
-    pub identity_key: String,
-    /// `operation`.
-    pub operation: ThreadAttachmentOperation,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `thread/attachment/remove`.
+    #[derive(Default)]
+    pub struct ThreadAttachmentRemoveResponse {
+    }
 }
 
-/// Upstream's `ThreadBackgroundTerminal`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadBackgroundTerminal {
-    /// `command`.
-    pub command: String,
-    /// `cpuPercent`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu_percent: Option<f64>,
-    /// `cwd`.
-    pub cwd: LegacyAppPathString,
-    /// `itemId`.
-    pub item_id: String,
-    /// `osPid`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub os_pid: Option<u32>,
-    /// `processId`.
-    pub process_id: String,
-    /// `rssKb`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rss_kb: Option<u64>,
+record! {
+    /// What `thread/attachment/updated` tells.
+    pub struct ThreadAttachmentUpdatedNotification {
+        /// `attachmentId`.
+        attachment_id: String = "attachmentId",
+        /// `attachmentType`.
+        attachment_type: String = "attachmentType",
+        /// `identityKey`.
+        identity_key: String = "identityKey",
+        /// `operation`.
+        operation: ThreadAttachmentOperation = "operation",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The parameters of `thread/backgroundTerminals/clean`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadBackgroundTerminalsCleanParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// Upstream's `ThreadBackgroundTerminal`.
+    pub struct ThreadBackgroundTerminal {
+        /// `command`.
+        command: String = "command",
+        /// `cpuPercent`: optional.
+        cpu_percent: Option<f64> = "cpuPercent" or none,
+        /// `cwd`.
+        cwd: LegacyAppPathString = "cwd",
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `osPid`: optional.
+        os_pid: Option<u32> = "osPid" or none,
+        /// `processId`.
+        process_id: String = "processId",
+        /// `rssKb`: optional.
+        rss_kb: Option<u64> = "rssKb" or none,
+    }
 }
 
-/// The answer to `thread/backgroundTerminals/clean`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadBackgroundTerminalsCleanResponse {}
+record! {
+    /// The parameters of `thread/backgroundTerminals/clean`.
+    pub struct ThreadBackgroundTerminalsCleanParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
+}
 
-/// The parameters of `thread/backgroundTerminals/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadBackgroundTerminalsListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `thread/backgroundTerminals/clean`.
+    #[derive(Default)]
+    pub struct ThreadBackgroundTerminalsCleanResponse {
+    }
+}
+
+record! {
+    /// The parameters of `thread/backgroundTerminals/list`.
+    pub struct ThreadBackgroundTerminalsListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadBackgroundTerminalsListParams {
@@ -362,179 +344,167 @@ impl ThreadBackgroundTerminalsListParams {
     }
 }
 
-/// The answer to `thread/backgroundTerminals/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadBackgroundTerminalsListResponse {
-    /// `data`.
-    pub data: Vec<ThreadBackgroundTerminal>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `thread/backgroundTerminals/list`.
+    pub struct ThreadBackgroundTerminalsListResponse {
+        /// `data`.
+        data: Vec<ThreadBackgroundTerminal> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// The parameters of `thread/backgroundTerminals/terminate`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadBackgroundTerminalsTerminateParams {
-    /// `processId`.
-    pub process_id: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/backgroundTerminals/terminate`.
+    pub struct ThreadBackgroundTerminalsTerminateParams {
+        /// `processId`.
+        process_id: String = "processId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/backgroundTerminals/terminate`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadBackgroundTerminalsTerminateResponse {
-    /// `terminated`.
-    pub terminated: bool,
+record! {
+    /// The answer to `thread/backgroundTerminals/terminate`.
+    pub struct ThreadBackgroundTerminalsTerminateResponse {
+        /// `terminated`.
+        terminated: bool = "terminated",
+    }
 }
 
-/// What `thread/closed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadClosedNotification {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/closed` tells.
+    pub struct ThreadClosedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The parameters of `thread/compact/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadCompactStartParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/compact/start`.
+    pub struct ThreadCompactStartParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/compact/start`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadCompactStartResponse {}
-
-/// The parameters of `thread/decrement_elicitation`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadDecrementElicitationParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `thread/compact/start`.
+    #[derive(Default)]
+    pub struct ThreadCompactStartResponse {
+    }
 }
 
-/// The answer to `thread/decrement_elicitation`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadDecrementElicitationResponse {
-    /// `count`.
-    pub count: i64,
-    /// `paused`.
-    pub paused: bool,
+record! {
+    /// The parameters of `thread/decrement_elicitation`.
+    pub struct ThreadDecrementElicitationParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The parameters of `thread/delete`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadDeleteParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `thread/decrement_elicitation`.
+    pub struct ThreadDecrementElicitationResponse {
+        /// `count`.
+        count: i64 = "count",
+        /// `paused`.
+        paused: bool = "paused",
+    }
 }
 
-/// The answer to `thread/delete`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadDeleteResponse {}
-
-/// What `thread/deleted` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadDeletedNotification {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/delete`.
+    pub struct ThreadDeleteParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// Upstream's `ThreadEnvironment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadEnvironment {
-    /// `cwd`.
-    pub cwd: LegacyAppPathString,
-    /// `environmentId`.
-    pub environment_id: String,
-    /// `runtimeWorkspaceRoots`.
-    pub runtime_workspace_roots: Vec<LegacyAppPathString>,
+record! {
+    /// The answer to `thread/delete`.
+    #[derive(Default)]
+    pub struct ThreadDeleteResponse {
+    }
 }
 
-/// Upstream's `ThreadExtra`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadExtra {}
+record! {
+    /// What `thread/deleted` tells.
+    pub struct ThreadDeletedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
+}
 
-/// The parameters of `thread/fork`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadForkParams {
-    /// `approvalPolicy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_policy: Option<AskForApproval>,
-    /// `approvalsReviewer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    /// `attachToSource`: optional, experimental.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub attach_to_source: bool,
-    /// `baseInstructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_instructions: Option<String>,
-    /// `beforeTurnId`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub before_turn_id: Option<String>,
-    /// `config`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<BTreeMap<String, Json>>,
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `deferGoalContinuation`: optional, experimental.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub defer_goal_continuation: bool,
-    /// `developerInstructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub developer_instructions: Option<String>,
-    /// `ephemeral`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ephemeral: bool,
-    /// `excludeTurns`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub exclude_turns: bool,
-    /// `experimentalDisablePredictionMcp`: optional, experimental.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub experimental_disable_prediction_mcp: bool,
-    /// `experimentalPredictionMode`: optional, experimental.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub experimental_prediction_mode: bool,
-    /// `lastTurnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_turn_id: Option<String>,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `modelProvider`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_provider: Option<String>,
-    /// `path`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// `permissions`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub permissions: Option<String>,
-    /// `runtimeWorkspaceRoots`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime_workspace_roots: Option<Vec<AbsolutePathBuf>>,
-    /// `sandbox`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<SandboxMode>,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `threadSource`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_source: Option<ThreadSource>,
+record! {
+    /// Upstream's `ThreadEnvironment`.
+    pub struct ThreadEnvironment {
+        /// `cwd`.
+        cwd: LegacyAppPathString = "cwd",
+        /// `environmentId`.
+        environment_id: String = "environmentId",
+        /// `runtimeWorkspaceRoots`.
+        runtime_workspace_roots: Vec<LegacyAppPathString> = "runtimeWorkspaceRoots",
+    }
+}
+
+record! {
+    /// Upstream's `ThreadExtra`.
+    #[derive(Default)]
+    pub struct ThreadExtra {
+    }
+}
+
+record! {
+    /// The parameters of `thread/fork`.
+    pub struct ThreadForkParams {
+        /// `approvalPolicy`: optional.
+        approval_policy: Option<AskForApproval> = "approvalPolicy" or none,
+        /// `approvalsReviewer`: optional.
+        approvals_reviewer: Option<ApprovalsReviewer> = "approvalsReviewer" or none,
+        /// `attachToSource`: optional, experimental.
+        attach_to_source: bool = "attachToSource" or default,
+        /// `baseInstructions`: optional.
+        base_instructions: Option<String> = "baseInstructions" or none,
+        /// `beforeTurnId`: optional, experimental.
+        before_turn_id: Option<String> = "beforeTurnId" or none,
+        /// `config`: optional.
+        config: Option<BTreeMap<String, Json>> = "config" or none,
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `deferGoalContinuation`: optional, experimental.
+        defer_goal_continuation: bool = "deferGoalContinuation" or default,
+        /// `developerInstructions`: optional.
+        developer_instructions: Option<String> = "developerInstructions" or none,
+        /// `ephemeral`: optional.
+        ephemeral: bool = "ephemeral" or default,
+        /// `excludeTurns`: optional.
+        exclude_turns: bool = "excludeTurns" or default,
+        /// `experimentalDisablePredictionMcp`: optional, experimental.
+        experimental_disable_prediction_mcp: bool = "experimentalDisablePredictionMcp" or default,
+        /// `experimentalPredictionMode`: optional, experimental.
+        experimental_prediction_mode: bool = "experimentalPredictionMode" or default,
+        /// `lastTurnId`: optional.
+        last_turn_id: Option<String> = "lastTurnId" or none,
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `modelProvider`: optional.
+        model_provider: Option<String> = "modelProvider" or none,
+        /// `path`: optional, experimental.
+        path: Option<String> = "path" or none,
+        /// `permissions`: optional, experimental.
+        permissions: Option<String> = "permissions" or none,
+        /// `runtimeWorkspaceRoots`: optional, experimental.
+        runtime_workspace_roots: Option<Vec<AbsolutePathBuf>> = "runtimeWorkspaceRoots" or none,
+        /// `sandbox`: optional.
+        sandbox: Option<SandboxMode> = "sandbox" or none,
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `threadSource`: optional.
+        thread_source: Option<ThreadSource> = "threadSource" or none,
+    }
 }
 
 impl ThreadForkParams {
@@ -568,79 +538,70 @@ impl ThreadForkParams {
     }
 }
 
-/// The answer to `thread/fork`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadForkResponse {
-    /// `activePermissionProfile`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active_permission_profile: Option<ActivePermissionProfile>,
-    /// `approvalPolicy`.
-    pub approval_policy: AskForApproval,
-    /// `approvalsReviewer`.
-    pub approvals_reviewer: ApprovalsReviewer,
-    /// `cwd`.
-    pub cwd: AbsolutePathBuf,
-    /// `disabledPluginIds`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub disabled_plugin_ids: Vec<String>,
-    /// `instructionSources`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub instruction_sources: Vec<LegacyAppPathString>,
-    /// `model`.
-    pub model: String,
-    /// `modelProvider`.
-    pub model_provider: String,
-    /// `multiAgentMode`: optional, `"explicitRequestOnly"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub multi_agent_mode: Option<MultiAgentMode>,
-    /// `reasoningEffort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<ReasoningEffort>,
-    /// `runtimeWorkspaceRoots`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub runtime_workspace_roots: Vec<AbsolutePathBuf>,
-    /// `sandbox`.
-    pub sandbox: SandboxPolicy,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `thread`.
-    pub thread: Thread,
+record! {
+    /// The answer to `thread/fork`.
+    pub struct ThreadForkResponse {
+        /// `activePermissionProfile`: optional.
+        active_permission_profile: Option<ActivePermissionProfile> = "activePermissionProfile" or none,
+        /// `approvalPolicy`.
+        approval_policy: AskForApproval = "approvalPolicy",
+        /// `approvalsReviewer`.
+        approvals_reviewer: ApprovalsReviewer = "approvalsReviewer",
+        /// `cwd`.
+        cwd: AbsolutePathBuf = "cwd",
+        /// `disabledPluginIds`: optional.
+        disabled_plugin_ids: Vec<String> = "disabledPluginIds" or default,
+        /// `instructionSources`: optional.
+        instruction_sources: Vec<LegacyAppPathString> = "instructionSources" or default,
+        /// `model`.
+        model: String = "model",
+        /// `modelProvider`.
+        model_provider: String = "modelProvider",
+        /// `multiAgentMode`: optional, `"explicitRequestOnly"` if missing.
+        multi_agent_mode: Option<MultiAgentMode> = "multiAgentMode" or none,
+        /// `reasoningEffort`: optional.
+        reasoning_effort: Option<ReasoningEffort> = "reasoningEffort" or none,
+        /// `runtimeWorkspaceRoots`: optional.
+        runtime_workspace_roots: Vec<AbsolutePathBuf> = "runtimeWorkspaceRoots" or default,
+        /// `sandbox`.
+        sandbox: SandboxPolicy = "sandbox",
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+        /// `thread`.
+        thread: Thread = "thread",
+    }
 }
 
-/// Upstream's `ThreadGoal`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadGoal {
-    /// `createdAt`.
-    pub created_at: i64,
-    /// `objective`.
-    pub objective: String,
-    /// `status`.
-    pub status: ThreadGoalStatus,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `timeUsedSeconds`.
-    pub time_used_seconds: i64,
-    /// `tokenBudget`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_budget: Option<i64>,
-    /// `tokensUsed`.
-    pub tokens_used: i64,
-    /// `updatedAt`.
-    pub updated_at: i64,
+record! {
+    /// Upstream's `ThreadGoal`.
+    pub struct ThreadGoal {
+        /// `createdAt`.
+        created_at: i64 = "createdAt",
+        /// `objective`.
+        objective: String = "objective",
+        /// `status`.
+        status: ThreadGoalStatus = "status",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `timeUsedSeconds`.
+        time_used_seconds: i64 = "timeUsedSeconds",
+        /// `tokenBudget`: optional.
+        token_budget: Option<i64> = "tokenBudget" or none,
+        /// `tokensUsed`.
+        tokens_used: i64 = "tokensUsed",
+        /// `updatedAt`.
+        updated_at: i64 = "updatedAt",
+    }
 }
 
-/// The parameters of `thread/goal/clear`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadGoalClearParams {
-    /// `origin`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<ThreadGoalMutationOrigin>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/goal/clear`.
+    pub struct ThreadGoalClearParams {
+        /// `origin`: optional.
+        origin: Option<ThreadGoalMutationOrigin> = "origin" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadGoalClearParams {
@@ -650,35 +611,37 @@ impl ThreadGoalClearParams {
     }
 }
 
-/// The answer to `thread/goal/clear`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadGoalClearResponse {
-    /// `cleared`.
-    pub cleared: bool,
+record! {
+    /// The answer to `thread/goal/clear`.
+    pub struct ThreadGoalClearResponse {
+        /// `cleared`.
+        cleared: bool = "cleared",
+    }
 }
 
-/// What `thread/goal/cleared` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadGoalClearedNotification {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/goal/cleared` tells.
+    pub struct ThreadGoalClearedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The parameters of `thread/goal/get`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadGoalGetParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/goal/get`.
+    pub struct ThreadGoalGetParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/goal/get`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadGoalGetResponse {
-    /// `goal`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub goal: Option<ThreadGoal>,
+record! {
+    /// The answer to `thread/goal/get`.
+    #[derive(Default)]
+    pub struct ThreadGoalGetResponse {
+        /// `goal`: optional.
+        goal: Option<ThreadGoal> = "goal" or none,
+    }
 }
 
 words! {
@@ -689,24 +652,20 @@ words! {
     }
 }
 
-/// The parameters of `thread/goal/set`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadGoalSetParams {
-    /// `objective`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub objective: Option<String>,
-    /// `origin`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<ThreadGoalMutationOrigin>,
-    /// `status`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<ThreadGoalStatus>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `tokenBudget`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_budget: Option<i64>,
+record! {
+    /// The parameters of `thread/goal/set`.
+    pub struct ThreadGoalSetParams {
+        /// `objective`: optional.
+        objective: Option<String> = "objective" or none,
+        /// `origin`: optional.
+        origin: Option<ThreadGoalMutationOrigin> = "origin" or none,
+        /// `status`: optional.
+        status: Option<ThreadGoalStatus> = "status" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `tokenBudget`: optional.
+        token_budget: Option<i64> = "tokenBudget" or none,
+    }
 }
 
 impl ThreadGoalSetParams {
@@ -716,11 +675,12 @@ impl ThreadGoalSetParams {
     }
 }
 
-/// The answer to `thread/goal/set`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadGoalSetResponse {
-    /// `goal`.
-    pub goal: ThreadGoal,
+record! {
+    /// The answer to `thread/goal/set`.
+    pub struct ThreadGoalSetResponse {
+        /// `goal`.
+        goal: ThreadGoal = "goal",
+    }
 }
 
 words! {
@@ -735,17 +695,16 @@ words! {
     }
 }
 
-/// What `thread/goal/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadGoalUpdatedNotification {
-    /// `goal`.
-    pub goal: ThreadGoal,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
+record! {
+    /// What `thread/goal/updated` tells.
+    pub struct ThreadGoalUpdatedNotification {
+        /// `goal`.
+        goal: ThreadGoal = "goal",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`: optional.
+        turn_id: Option<String> = "turnId" or none,
+    }
 }
 
 words! {
@@ -759,36 +718,40 @@ words! {
 /// Upstream's `ThreadId`.
 pub type ThreadId = String;
 
-/// The parameters of `thread/increment_elicitation`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadIncrementElicitationParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/increment_elicitation`.
+    pub struct ThreadIncrementElicitationParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/increment_elicitation`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadIncrementElicitationResponse {
-    /// `count`.
-    pub count: i64,
-    /// `paused`.
-    pub paused: bool,
+record! {
+    /// The answer to `thread/increment_elicitation`.
+    pub struct ThreadIncrementElicitationResponse {
+        /// `count`.
+        count: i64 = "count",
+        /// `paused`.
+        paused: bool = "paused",
+    }
 }
 
-/// The parameters of `thread/inject_items`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadInjectItemsParams {
-    /// `items`.
-    pub items: Vec<Json>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/inject_items`.
+    pub struct ThreadInjectItemsParams {
+        /// `items`.
+        items: Vec<Json> = "items",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/inject_items`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadInjectItemsResponse {}
+record! {
+    /// The answer to `thread/inject_items`.
+    #[derive(Default)]
+    pub struct ThreadInjectItemsResponse {
+    }
+}
 
 choice! {
     /// Upstream's `ThreadListCwdFilter`.
@@ -798,100 +761,80 @@ choice! {
     }
 }
 
-/// The parameters of `thread/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadListParams {
-    /// `ancestorThreadId`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ancestor_thread_id: Option<String>,
-    /// `archived`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub archived: Option<bool>,
-    /// `attachedToThreadId`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attached_to_thread_id: Option<String>,
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<ThreadListCwdFilter>,
-    /// `excludedThreadIds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub excluded_thread_ids: Option<Vec<String>>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `modelProviders`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_providers: Option<Vec<String>>,
-    /// `originators`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub originators: Option<Vec<String>>,
-    /// `parentThreadId`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent_thread_id: Option<String>,
-    /// `projectId`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub project_id: Option<String>,
-    /// `searchTerm`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub search_term: Option<String>,
-    /// `sectionId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub section_id: Option<String>,
-    /// `sortDirection`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sort_direction: Option<SortDirection>,
-    /// `sortKey`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sort_key: Option<ThreadSortKey>,
-    /// `sourceKinds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source_kinds: Option<Vec<ThreadSourceKind>>,
-    /// `useStateDbOnly`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub use_state_db_only: bool,
+record! {
+    /// The parameters of `thread/list`.
+    #[derive(Default)]
+    pub struct ThreadListParams {
+        /// `ancestorThreadId`: optional, experimental.
+        ancestor_thread_id: Option<String> = "ancestorThreadId" or none,
+        /// `archived`: optional.
+        archived: Option<bool> = "archived" or none,
+        /// `attachedToThreadId`: optional, experimental.
+        attached_to_thread_id: Option<String> = "attachedToThreadId" or none,
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `cwd`: optional.
+        cwd: Option<ThreadListCwdFilter> = "cwd" or none,
+        /// `excludedThreadIds`: optional.
+        excluded_thread_ids: Option<Vec<String>> = "excludedThreadIds" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `modelProviders`: optional.
+        model_providers: Option<Vec<String>> = "modelProviders" or none,
+        /// `originators`: optional.
+        originators: Option<Vec<String>> = "originators" or none,
+        /// `parentThreadId`: optional, experimental.
+        parent_thread_id: Option<String> = "parentThreadId" or none,
+        /// `projectId`: optional, experimental.
+        project_id: Option<String> = "projectId" or none,
+        /// `searchTerm`: optional.
+        search_term: Option<String> = "searchTerm" or none,
+        /// `sectionId`: optional.
+        section_id: Option<String> = "sectionId" or none,
+        /// `sortDirection`: optional.
+        sort_direction: Option<SortDirection> = "sortDirection" or none,
+        /// `sortKey`: optional.
+        sort_key: Option<ThreadSortKey> = "sortKey" or none,
+        /// `sourceKinds`: optional.
+        source_kinds: Option<Vec<ThreadSourceKind>> = "sourceKinds" or none,
+        /// `useStateDbOnly`: optional.
+        use_state_db_only: bool = "useStateDbOnly" or default,
+    }
 }
 
-/// The answer to `thread/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadListResponse {
-    /// `backwardsCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backwards_cursor: Option<String>,
-    /// `data`.
-    pub data: Vec<Thread>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-    /// `readStates`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_states: Option<BTreeMap<String, ThreadReadState>>,
+record! {
+    /// The answer to `thread/list`.
+    pub struct ThreadListResponse {
+        /// `backwardsCursor`: optional.
+        backwards_cursor: Option<String> = "backwardsCursor" or none,
+        /// `data`.
+        data: Vec<Thread> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+        /// `readStates`: optional.
+        read_states: Option<BTreeMap<String, ThreadReadState>> = "readStates" or none,
+    }
 }
 
-/// The parameters of `thread/loaded/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadLoadedListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
+record! {
+    /// The parameters of `thread/loaded/list`.
+    #[derive(Default)]
+    pub struct ThreadLoadedListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+    }
 }
 
-/// The answer to `thread/loaded/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadLoadedListResponse {
-    /// `data`.
-    pub data: Vec<String>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `thread/loaded/list`.
+    pub struct ThreadLoadedListResponse {
+        /// `data`.
+        data: Vec<String> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
 words! {
@@ -902,66 +845,65 @@ words! {
     }
 }
 
-/// The parameters of `thread/memoryMode/set`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadMemoryModeSetParams {
-    /// `mode`.
-    pub mode: ThreadMemoryMode,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/memoryMode/set`.
+    pub struct ThreadMemoryModeSetParams {
+        /// `mode`.
+        mode: ThreadMemoryMode = "mode",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/memoryMode/set`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadMemoryModeSetResponse {}
-
-/// The parameters of `thread/memory/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadMemoryReadParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `thread/memoryMode/set`.
+    #[derive(Default)]
+    pub struct ThreadMemoryModeSetResponse {
+    }
 }
 
-/// The answer to `thread/memory/read`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadMemoryReadResponse {
-    /// `summary`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub summary: Option<String>,
+record! {
+    /// The parameters of `thread/memory/read`.
+    pub struct ThreadMemoryReadParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// Upstream's `ThreadMetadataGitInfoUpdateParams`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadMetadataGitInfoUpdateParams {
-    /// `branch`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub branch: Option<String>,
-    /// `originUrl`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin_url: Option<String>,
-    /// `sha`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sha: Option<String>,
+record! {
+    /// The answer to `thread/memory/read`.
+    #[derive(Default)]
+    pub struct ThreadMemoryReadResponse {
+        /// `summary`: optional.
+        summary: Option<String> = "summary" or none,
+    }
 }
 
-/// The parameters of `thread/metadata/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadMetadataUpdateParams {
-    /// `daybreakEnabled`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub daybreak_enabled: Option<bool>,
-    /// `gitInfo`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub git_info: Option<ThreadMetadataGitInfoUpdateParams>,
-    /// `projectId`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub project_id: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// Upstream's `ThreadMetadataGitInfoUpdateParams`.
+    #[derive(Default)]
+    pub struct ThreadMetadataGitInfoUpdateParams {
+        /// `branch`: optional.
+        branch: Option<String> = "branch" or none,
+        /// `originUrl`: optional.
+        origin_url: Option<String> = "originUrl" or none,
+        /// `sha`: optional.
+        sha: Option<String> = "sha" or none,
+    }
+}
+
+record! {
+    /// The parameters of `thread/metadata/update`.
+    pub struct ThreadMetadataUpdateParams {
+        /// `daybreakEnabled`: optional, experimental.
+        daybreak_enabled: Option<bool> = "daybreakEnabled" or none,
+        /// `gitInfo`: optional.
+        git_info: Option<ThreadMetadataGitInfoUpdateParams> = "gitInfo" or none,
+        /// `projectId`: optional, experimental.
+        project_id: Option<String> = "projectId" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadMetadataUpdateParams {
@@ -971,37 +913,40 @@ impl ThreadMetadataUpdateParams {
     }
 }
 
-/// The answer to `thread/metadata/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadMetadataUpdateResponse {
-    /// `thread`.
-    pub thread: Thread,
+record! {
+    /// The answer to `thread/metadata/update`.
+    pub struct ThreadMetadataUpdateResponse {
+        /// `thread`.
+        thread: Thread = "thread",
+    }
 }
 
-/// What `thread/name/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadNameUpdatedNotification {
-    /// `threadId`.
-    pub thread_id: String,
-    /// `threadName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_name: Option<String>,
+record! {
+    /// What `thread/name/updated` tells.
+    pub struct ThreadNameUpdatedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `threadName`: optional.
+        thread_name: Option<String> = "threadName" or none,
+    }
 }
 
-/// The parameters of `thread/prediction/request`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadPredictionRequestParams {
-    /// `sourceTurnId`.
-    pub source_turn_id: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/prediction/request`.
+    pub struct ThreadPredictionRequestParams {
+        /// `sourceTurnId`.
+        source_turn_id: String = "sourceTurnId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/prediction/request`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadPredictionRequestResponse {}
+record! {
+    /// The answer to `thread/prediction/request`.
+    #[derive(Default)]
+    pub struct ThreadPredictionRequestResponse {
+    }
+}
 
 tagged! {
     /// Upstream's `ThreadPredictionResult`.
@@ -1011,93 +956,93 @@ tagged! {
     }
 }
 
-/// Upstream's `ThreadPredictionResultCompleted`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadPredictionResultCompleted {
-    /// `text`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
+record! {
+    /// Upstream's `ThreadPredictionResultCompleted`.
+    #[derive(Default)]
+    pub struct ThreadPredictionResultCompleted {
+        /// `text`: optional.
+        text: Option<String> = "text" or none,
+    }
 }
 
-/// What `thread/prediction/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadPredictionUpdatedNotification {
-    /// `result`.
-    pub result: ThreadPredictionResult,
-    /// `sourceTurnId`.
-    pub source_turn_id: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/prediction/updated` tells.
+    pub struct ThreadPredictionUpdatedNotification {
+        /// `result`.
+        result: ThreadPredictionResult = "result",
+        /// `sourceTurnId`.
+        source_turn_id: String = "sourceTurnId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// What `thread/project/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadProjectUpdatedNotification {
-    /// `projectId`: may be null.
-    pub project_id: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/project/updated` tells.
+    pub struct ThreadProjectUpdatedNotification {
+        /// `projectId`: may be null.
+        project_id: Option<String> = "projectId" or null,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The parameters of `thread/queue/add`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadQueueAddParams {
-    /// `clientUserMessageId`.
-    pub client_user_message_id: String,
-    /// `input`.
-    pub input: Vec<UserInput>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/queue/add`.
+    pub struct ThreadQueueAddParams {
+        /// `clientUserMessageId`.
+        client_user_message_id: String = "clientUserMessageId",
+        /// `input`.
+        input: Vec<UserInput> = "input",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/queue/add`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadQueueAddResponse {
-    /// `queuedSubmission`.
-    pub queued_submission: QueuedSubmission,
+record! {
+    /// The answer to `thread/queue/add`.
+    pub struct ThreadQueueAddResponse {
+        /// `queuedSubmission`.
+        queued_submission: QueuedSubmission = "queuedSubmission",
+    }
 }
 
-/// What `thread/queue/changed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadQueueChangedNotification {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/queue/changed` tells.
+    pub struct ThreadQueueChangedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The parameters of `thread/queue/delete`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadQueueDeleteParams {
-    /// `queuedSubmissionId`.
-    pub queued_submission_id: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/queue/delete`.
+    pub struct ThreadQueueDeleteParams {
+        /// `queuedSubmissionId`.
+        queued_submission_id: String = "queuedSubmissionId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/queue/delete`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadQueueDeleteResponse {
-    /// `deleted`.
-    pub deleted: bool,
+record! {
+    /// The answer to `thread/queue/delete`.
+    pub struct ThreadQueueDeleteResponse {
+        /// `deleted`.
+        deleted: bool = "deleted",
+    }
 }
 
-/// The parameters of `thread/queue/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadQueueListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/queue/list`.
+    pub struct ThreadQueueListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadQueueListParams {
@@ -1107,40 +1052,41 @@ impl ThreadQueueListParams {
     }
 }
 
-/// The answer to `thread/queue/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadQueueListResponse {
-    /// `data`.
-    pub data: Vec<QueuedSubmission>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `thread/queue/list`.
+    pub struct ThreadQueueListResponse {
+        /// `data`.
+        data: Vec<QueuedSubmission> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// The parameters of `thread/queue/reorder`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadQueueReorderParams {
-    /// `queuedSubmissionIds`.
-    pub queued_submission_ids: Vec<String>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/queue/reorder`.
+    pub struct ThreadQueueReorderParams {
+        /// `queuedSubmissionIds`.
+        queued_submission_ids: Vec<String> = "queuedSubmissionIds",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/queue/reorder`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadQueueReorderResponse {}
+record! {
+    /// The answer to `thread/queue/reorder`.
+    #[derive(Default)]
+    pub struct ThreadQueueReorderResponse {
+    }
+}
 
-/// The parameters of `thread/queue/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadQueueStartParams {
-    /// `queuedSubmissionId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queued_submission_id: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/queue/start`.
+    pub struct ThreadQueueStartParams {
+        /// `queuedSubmissionId`: optional.
+        queued_submission_id: Option<String> = "queuedSubmissionId" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadQueueStartParams {
@@ -1150,42 +1096,42 @@ impl ThreadQueueStartParams {
     }
 }
 
-/// The answer to `thread/queue/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadQueueStartResponse {
-    /// `turn`.
-    pub turn: Turn,
+record! {
+    /// The answer to `thread/queue/start`.
+    pub struct ThreadQueueStartResponse {
+        /// `turn`.
+        turn: Turn = "turn",
+    }
 }
 
-/// The parameters of `thread/queue/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadQueueUpdateParams {
-    /// `input`.
-    pub input: Vec<UserInput>,
-    /// `queuedSubmissionId`.
-    pub queued_submission_id: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/queue/update`.
+    pub struct ThreadQueueUpdateParams {
+        /// `input`.
+        input: Vec<UserInput> = "input",
+        /// `queuedSubmissionId`.
+        queued_submission_id: String = "queuedSubmissionId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/queue/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadQueueUpdateResponse {
-    /// `queuedSubmission`.
-    pub queued_submission: QueuedSubmission,
+record! {
+    /// The answer to `thread/queue/update`.
+    pub struct ThreadQueueUpdateResponse {
+        /// `queuedSubmission`.
+        queued_submission: QueuedSubmission = "queuedSubmission",
+    }
 }
 
-/// The parameters of `thread/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadReadParams {
-    /// `includeTurns`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub include_turns: bool,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/read`.
+    pub struct ThreadReadParams {
+        /// `includeTurns`: optional.
+        include_turns: bool = "includeTurns" or default,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadReadParams {
@@ -1195,36 +1141,34 @@ impl ThreadReadParams {
     }
 }
 
-/// The answer to `thread/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadReadResponse {
-    /// `readState`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_state: Option<ThreadReadState>,
-    /// `thread`.
-    pub thread: Thread,
+record! {
+    /// The answer to `thread/read`.
+    pub struct ThreadReadResponse {
+        /// `readState`: optional.
+        read_state: Option<ThreadReadState> = "readState" or none,
+        /// `thread`.
+        thread: Thread = "thread",
+    }
 }
 
-/// Upstream's `ThreadReadState`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadReadState {
-    /// `firstUnread`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_unread: Option<ThreadUnreadPosition>,
-    /// `revision`.
-    pub revision: String,
+record! {
+    /// Upstream's `ThreadReadState`.
+    pub struct ThreadReadState {
+        /// `firstUnread`: optional.
+        first_unread: Option<ThreadUnreadPosition> = "firstUnread" or none,
+        /// `revision`.
+        revision: String = "revision",
+    }
 }
 
-/// What `thread/readState/changed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadReadStateChangedNotification {
-    /// `readState`.
-    pub read_state: ThreadReadState,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/readState/changed` tells.
+    pub struct ThreadReadStateChangedNotification {
+        /// `readState`.
+        read_state: ThreadReadState = "readState",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 tagged! {
@@ -1235,98 +1179,79 @@ tagged! {
     }
 }
 
-/// The parameters of `thread/readState/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadReadStateUpdateParams {
-    /// `expectedRevision`.
-    pub expected_revision: String,
-    /// `operation`.
-    pub operation: ThreadReadStateOperation,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/readState/update`.
+    pub struct ThreadReadStateUpdateParams {
+        /// `expectedRevision`.
+        expected_revision: String = "expectedRevision",
+        /// `operation`.
+        operation: ThreadReadStateOperation = "operation",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/readState/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadReadStateUpdateResponse {
-    /// `readState`.
-    pub read_state: ThreadReadState,
+record! {
+    /// The answer to `thread/readState/update`.
+    pub struct ThreadReadStateUpdateResponse {
+        /// `readState`.
+        read_state: ThreadReadState = "readState",
+    }
 }
 
-/// Upstream's `ThreadResumeInitialTurnsPageParams`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadResumeInitialTurnsPageParams {
-    /// `itemsView`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub items_view: Option<TurnItemsView>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `sortDirection`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sort_direction: Option<SortDirection>,
+record! {
+    /// Upstream's `ThreadResumeInitialTurnsPageParams`.
+    #[derive(Default)]
+    pub struct ThreadResumeInitialTurnsPageParams {
+        /// `itemsView`: optional.
+        items_view: Option<TurnItemsView> = "itemsView" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `sortDirection`: optional.
+        sort_direction: Option<SortDirection> = "sortDirection" or none,
+    }
 }
 
-/// The parameters of `thread/resume`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadResumeParams {
-    /// `approvalPolicy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_policy: Option<AskForApproval>,
-    /// `approvalsReviewer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    /// `baseInstructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_instructions: Option<String>,
-    /// `config`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<BTreeMap<String, Json>>,
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `developerInstructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub developer_instructions: Option<String>,
-    /// `excludeTurns`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub exclude_turns: bool,
-    /// `history`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub history: Option<Vec<ResponseItem>>,
-    /// `initialTurnsPage`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub initial_turns_page: Option<ThreadResumeInitialTurnsPageParams>,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `modelProvider`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_provider: Option<String>,
-    /// `path`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// `permissions`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub permissions: Option<String>,
-    /// `personality`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub personality: Option<Personality>,
-    /// `runtimeWorkspaceRoots`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime_workspace_roots: Option<Vec<AbsolutePathBuf>>,
-    /// `sandbox`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<SandboxMode>,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/resume`.
+    pub struct ThreadResumeParams {
+        /// `approvalPolicy`: optional.
+        approval_policy: Option<AskForApproval> = "approvalPolicy" or none,
+        /// `approvalsReviewer`: optional.
+        approvals_reviewer: Option<ApprovalsReviewer> = "approvalsReviewer" or none,
+        /// `baseInstructions`: optional.
+        base_instructions: Option<String> = "baseInstructions" or none,
+        /// `config`: optional.
+        config: Option<BTreeMap<String, Json>> = "config" or none,
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `developerInstructions`: optional.
+        developer_instructions: Option<String> = "developerInstructions" or none,
+        /// `excludeTurns`: optional.
+        exclude_turns: bool = "excludeTurns" or default,
+        /// `history`: optional, experimental.
+        history: Option<Vec<ResponseItem>> = "history" or none,
+        /// `initialTurnsPage`: optional, experimental.
+        initial_turns_page: Option<ThreadResumeInitialTurnsPageParams> = "initialTurnsPage" or none,
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `modelProvider`: optional.
+        model_provider: Option<String> = "modelProvider" or none,
+        /// `path`: optional, experimental.
+        path: Option<String> = "path" or none,
+        /// `permissions`: optional, experimental.
+        permissions: Option<String> = "permissions" or none,
+        /// `personality`: optional.
+        personality: Option<Personality> = "personality" or none,
+        /// `runtimeWorkspaceRoots`: optional, experimental.
+        runtime_workspace_roots: Option<Vec<AbsolutePathBuf>> = "runtimeWorkspaceRoots" or none,
+        /// `sandbox`: optional.
+        sandbox: Option<SandboxMode> = "sandbox" or none,
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadResumeParams {
@@ -1355,128 +1280,113 @@ impl ThreadResumeParams {
     }
 }
 
-/// The answer to `thread/resume`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadResumeResponse {
-    /// `activePermissionProfile`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active_permission_profile: Option<ActivePermissionProfile>,
-    /// `approvalPolicy`.
-    pub approval_policy: AskForApproval,
-    /// `approvalsReviewer`.
-    pub approvals_reviewer: ApprovalsReviewer,
-    /// `collaborationMode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collaboration_mode: Option<CollaborationMode>,
-    /// `cwd`.
-    pub cwd: AbsolutePathBuf,
-    /// `disabledPluginIds`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub disabled_plugin_ids: Vec<String>,
-    /// `initialTurnsPage`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub initial_turns_page: Option<TurnsPage>,
-    /// `instructionSources`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub instruction_sources: Vec<LegacyAppPathString>,
-    /// `itemsBackwardsCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub items_backwards_cursor: Option<String>,
-    /// `model`.
-    pub model: String,
-    /// `modelProvider`.
-    pub model_provider: String,
-    /// `multiAgentMode`: optional, `"explicitRequestOnly"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub multi_agent_mode: Option<MultiAgentMode>,
-    /// `reasoningEffort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<ReasoningEffort>,
-    /// `runtimeWorkspaceRoots`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub runtime_workspace_roots: Vec<AbsolutePathBuf>,
-    /// `sandbox`.
-    pub sandbox: SandboxPolicy,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `thread`.
-    pub thread: Thread,
-    /// `turnsBackwardsCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turns_backwards_cursor: Option<String>,
+record! {
+    /// The answer to `thread/resume`.
+    pub struct ThreadResumeResponse {
+        /// `activePermissionProfile`: optional.
+        active_permission_profile: Option<ActivePermissionProfile> = "activePermissionProfile" or none,
+        /// `approvalPolicy`.
+        approval_policy: AskForApproval = "approvalPolicy",
+        /// `approvalsReviewer`.
+        approvals_reviewer: ApprovalsReviewer = "approvalsReviewer",
+        /// `collaborationMode`: optional.
+        collaboration_mode: Option<CollaborationMode> = "collaborationMode" or none,
+        /// `cwd`.
+        cwd: AbsolutePathBuf = "cwd",
+        /// `disabledPluginIds`: optional.
+        disabled_plugin_ids: Vec<String> = "disabledPluginIds" or default,
+        /// `initialTurnsPage`: optional.
+        initial_turns_page: Option<TurnsPage> = "initialTurnsPage" or none,
+        /// `instructionSources`: optional.
+        instruction_sources: Vec<LegacyAppPathString> = "instructionSources" or default,
+        /// `itemsBackwardsCursor`: optional.
+        items_backwards_cursor: Option<String> = "itemsBackwardsCursor" or none,
+        /// `model`.
+        model: String = "model",
+        /// `modelProvider`.
+        model_provider: String = "modelProvider",
+        /// `multiAgentMode`: optional, `"explicitRequestOnly"` if missing.
+        multi_agent_mode: Option<MultiAgentMode> = "multiAgentMode" or none,
+        /// `reasoningEffort`: optional.
+        reasoning_effort: Option<ReasoningEffort> = "reasoningEffort" or none,
+        /// `runtimeWorkspaceRoots`: optional.
+        runtime_workspace_roots: Vec<AbsolutePathBuf> = "runtimeWorkspaceRoots" or default,
+        /// `sandbox`.
+        sandbox: SandboxPolicy = "sandbox",
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+        /// `thread`.
+        thread: Thread = "thread",
+        /// `turnsBackwardsCursor`: optional.
+        turns_backwards_cursor: Option<String> = "turnsBackwardsCursor" or none,
+    }
 }
 
-/// The parameters of `thread/revert`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRevertParams {
-    /// `beforeTurnId`.
-    pub before_turn_id: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/revert`.
+    pub struct ThreadRevertParams {
+        /// `beforeTurnId`.
+        before_turn_id: String = "beforeTurnId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/revert`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRevertResponse {
-    /// `itemsBackwardsCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub items_backwards_cursor: Option<String>,
-    /// `thread`.
-    pub thread: Thread,
-    /// `turnsBackwardsCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turns_backwards_cursor: Option<String>,
+record! {
+    /// The answer to `thread/revert`.
+    pub struct ThreadRevertResponse {
+        /// `itemsBackwardsCursor`: optional.
+        items_backwards_cursor: Option<String> = "itemsBackwardsCursor" or none,
+        /// `thread`.
+        thread: Thread = "thread",
+        /// `turnsBackwardsCursor`: optional.
+        turns_backwards_cursor: Option<String> = "turnsBackwardsCursor" or none,
+    }
 }
 
-/// What `thread/reverted` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRevertedNotification {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/reverted` tells.
+    pub struct ThreadRevertedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The parameters of `thread/sample/cancel`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSampleCancelParams {
-    /// `requestId`.
-    pub request_id: RequestId,
+record! {
+    /// The parameters of `thread/sample/cancel`.
+    pub struct ThreadSampleCancelParams {
+        /// `requestId`.
+        request_id: RequestId = "requestId",
+    }
 }
 
-/// The answer to `thread/sample/cancel`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSampleCancelResponse {}
+record! {
+    /// The answer to `thread/sample/cancel`.
+    #[derive(Default)]
+    pub struct ThreadSampleCancelResponse {
+    }
+}
 
-/// The parameters of `thread/sample`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSampleParams {
-    /// `disableMcp`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub disable_mcp: bool,
-    /// `effort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effort: Option<ReasoningEffort>,
-    /// `expectedTurnId`.
-    pub expected_turn_id: String,
-    /// `prompt`.
-    pub prompt: String,
-    /// `responsesapiClientMetadata`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `threadSource`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_source: Option<ThreadSource>,
-    /// `turnTrigger`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_trigger: Option<String>,
+record! {
+    /// The parameters of `thread/sample`.
+    pub struct ThreadSampleParams {
+        /// `disableMcp`: optional.
+        disable_mcp: bool = "disableMcp" or default,
+        /// `effort`: optional.
+        effort: Option<ReasoningEffort> = "effort" or none,
+        /// `expectedTurnId`.
+        expected_turn_id: String = "expectedTurnId",
+        /// `prompt`.
+        prompt: String = "prompt",
+        /// `responsesapiClientMetadata`: optional.
+        responsesapi_client_metadata: Option<BTreeMap<String, String>> = "responsesapiClientMetadata" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `threadSource`: optional.
+        thread_source: Option<ThreadSource> = "threadSource" or none,
+        /// `turnTrigger`: optional.
+        turn_trigger: Option<String> = "turnTrigger" or none,
+    }
 }
 
 impl ThreadSampleParams {
@@ -1495,58 +1405,52 @@ impl ThreadSampleParams {
     }
 }
 
-/// The answer to `thread/sample`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSampleResponse {
-    /// `cachedInputTokens`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cached_input_tokens: Option<i64>,
-    /// `inputTokens`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input_tokens: Option<i64>,
-    /// `outputTokens`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_tokens: Option<i64>,
-    /// `responseId`.
-    pub response_id: String,
-    /// `sourceTurnId`.
-    pub source_turn_id: String,
-    /// `text`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
+record! {
+    /// The answer to `thread/sample`.
+    pub struct ThreadSampleResponse {
+        /// `cachedInputTokens`: optional.
+        cached_input_tokens: Option<i64> = "cachedInputTokens" or none,
+        /// `inputTokens`: optional.
+        input_tokens: Option<i64> = "inputTokens" or none,
+        /// `outputTokens`: optional.
+        output_tokens: Option<i64> = "outputTokens" or none,
+        /// `responseId`.
+        response_id: String = "responseId",
+        /// `sourceTurnId`.
+        source_turn_id: String = "sourceTurnId",
+        /// `text`: optional.
+        text: Option<String> = "text" or none,
+    }
 }
 
-/// Upstream's `ThreadSearchOccurrence`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSearchOccurrence {
-    /// `itemId`.
-    pub item_id: String,
-    /// `snippet`.
-    pub snippet: String,
-    /// `snippetMatchRange`.
-    pub snippet_match_range: ThreadSearchTextRange,
-    /// `turnCursor`.
-    pub turn_cursor: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// Upstream's `ThreadSearchOccurrence`.
+    pub struct ThreadSearchOccurrence {
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `snippet`.
+        snippet: String = "snippet",
+        /// `snippetMatchRange`.
+        snippet_match_range: ThreadSearchTextRange = "snippetMatchRange",
+        /// `turnCursor`.
+        turn_cursor: String = "turnCursor",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The parameters of `thread/searchOccurrences`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSearchOccurrencesParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `searchTerm`.
-    pub search_term: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/searchOccurrences`.
+    pub struct ThreadSearchOccurrencesParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `searchTerm`.
+        search_term: String = "searchTerm",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadSearchOccurrencesParams {
@@ -1556,41 +1460,34 @@ impl ThreadSearchOccurrencesParams {
     }
 }
 
-/// The answer to `thread/searchOccurrences`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSearchOccurrencesResponse {
-    /// `data`.
-    pub data: Vec<ThreadSearchOccurrence>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `thread/searchOccurrences`.
+    pub struct ThreadSearchOccurrencesResponse {
+        /// `data`.
+        data: Vec<ThreadSearchOccurrence> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// The parameters of `thread/search`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSearchParams {
-    /// `archived`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub archived: Option<bool>,
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `searchTerm`.
-    pub search_term: String,
-    /// `sortDirection`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sort_direction: Option<SortDirection>,
-    /// `sortKey`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sort_key: Option<ThreadSearchSortKey>,
-    /// `sourceKinds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source_kinds: Option<Vec<ThreadSourceKind>>,
+record! {
+    /// The parameters of `thread/search`.
+    pub struct ThreadSearchParams {
+        /// `archived`: optional.
+        archived: Option<bool> = "archived" or none,
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `searchTerm`.
+        search_term: String = "searchTerm",
+        /// `sortDirection`: optional.
+        sort_direction: Option<SortDirection> = "sortDirection" or none,
+        /// `sortKey`: optional.
+        sort_key: Option<ThreadSearchSortKey> = "sortKey" or none,
+        /// `sourceKinds`: optional.
+        source_kinds: Option<Vec<ThreadSourceKind>> = "sourceKinds" or none,
+    }
 }
 
 impl ThreadSearchParams {
@@ -1608,27 +1505,26 @@ impl ThreadSearchParams {
     }
 }
 
-/// The answer to `thread/search`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSearchResponse {
-    /// `backwardsCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backwards_cursor: Option<String>,
-    /// `data`.
-    pub data: Vec<ThreadSearchResult>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `thread/search`.
+    pub struct ThreadSearchResponse {
+        /// `backwardsCursor`: optional.
+        backwards_cursor: Option<String> = "backwardsCursor" or none,
+        /// `data`.
+        data: Vec<ThreadSearchResult> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// Upstream's `ThreadSearchResult`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSearchResult {
-    /// `snippet`.
-    pub snippet: String,
-    /// `thread`.
-    pub thread: Thread,
+record! {
+    /// Upstream's `ThreadSearchResult`.
+    pub struct ThreadSearchResult {
+        /// `snippet`.
+        snippet: String = "snippet",
+        /// `thread`.
+        thread: Thread = "thread",
+    }
 }
 
 words! {
@@ -1640,46 +1536,47 @@ words! {
     }
 }
 
-/// Upstream's `ThreadSearchTextRange`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSearchTextRange {
-    /// `end`.
-    pub end: u32,
-    /// `start`.
-    pub start: u32,
+record! {
+    /// Upstream's `ThreadSearchTextRange`.
+    pub struct ThreadSearchTextRange {
+        /// `end`.
+        end: u32 = "end",
+        /// `start`.
+        start: u32 = "start",
+    }
 }
 
-/// Upstream's `ThreadSection`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSection {
-    /// `appearance`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub appearance: Option<ThreadSectionAppearance>,
-    /// `id`.
-    pub id: String,
-    /// `name`.
-    pub name: String,
+record! {
+    /// Upstream's `ThreadSection`.
+    pub struct ThreadSection {
+        /// `appearance`: optional.
+        appearance: Option<ThreadSectionAppearance> = "appearance" or none,
+        /// `id`.
+        id: String = "id",
+        /// `name`.
+        name: String = "name",
+    }
 }
 
-/// Upstream's `ThreadSectionAppearance`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSectionAppearance {
-    /// `color`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub color: Option<String>,
-    /// `icon`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub icon: Option<String>,
+record! {
+    /// Upstream's `ThreadSectionAppearance`.
+    #[derive(Default)]
+    pub struct ThreadSectionAppearance {
+        /// `color`: optional.
+        color: Option<String> = "color" or none,
+        /// `icon`: optional.
+        icon: Option<String> = "icon" or none,
+    }
 }
 
-/// The parameters of `threadSection/create`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSectionCreateParams {
-    /// `appearance`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub appearance: Option<ThreadSectionAppearance>,
-    /// `name`.
-    pub name: String,
+record! {
+    /// The parameters of `threadSection/create`.
+    pub struct ThreadSectionCreateParams {
+        /// `appearance`: optional.
+        appearance: Option<ThreadSectionAppearance> = "appearance" or none,
+        /// `name`.
+        name: String = "name",
+    }
 }
 
 impl ThreadSectionCreateParams {
@@ -1689,58 +1586,60 @@ impl ThreadSectionCreateParams {
     }
 }
 
-/// The answer to `threadSection/create`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSectionCreateResponse {
-    /// `section`.
-    pub section: ThreadSection,
+record! {
+    /// The answer to `threadSection/create`.
+    pub struct ThreadSectionCreateResponse {
+        /// `section`.
+        section: ThreadSection = "section",
+    }
 }
 
-/// The parameters of `threadSection/delete`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSectionDeleteParams {
-    /// `sectionId`.
-    pub section_id: String,
+record! {
+    /// The parameters of `threadSection/delete`.
+    pub struct ThreadSectionDeleteParams {
+        /// `sectionId`.
+        section_id: String = "sectionId",
+    }
 }
 
-/// The answer to `threadSection/delete`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSectionDeleteResponse {}
-
-/// The parameters of `threadSection/list`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSectionListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
+record! {
+    /// The answer to `threadSection/delete`.
+    #[derive(Default)]
+    pub struct ThreadSectionDeleteResponse {
+    }
 }
 
-/// The answer to `threadSection/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSectionListResponse {
-    /// `data`.
-    pub data: Vec<ThreadSection>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The parameters of `threadSection/list`.
+    #[derive(Default)]
+    pub struct ThreadSectionListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+    }
 }
 
-/// The parameters of `thread/section/move`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSectionMoveParams {
-    /// `beforeThreadId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub before_thread_id: Option<String>,
-    /// `sectionId`: may be null.
-    pub section_id: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `threadSection/list`.
+    pub struct ThreadSectionListResponse {
+        /// `data`.
+        data: Vec<ThreadSection> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
+}
+
+record! {
+    /// The parameters of `thread/section/move`.
+    pub struct ThreadSectionMoveParams {
+        /// `beforeThreadId`: optional.
+        before_thread_id: Option<String> = "beforeThreadId" or none,
+        /// `sectionId`: may be null.
+        section_id: Option<String> = "sectionId" or null,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadSectionMoveParams {
@@ -1750,21 +1649,23 @@ impl ThreadSectionMoveParams {
     }
 }
 
-/// The answer to `thread/section/move`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSectionMoveResponse {}
+record! {
+    /// The answer to `thread/section/move`.
+    #[derive(Default)]
+    pub struct ThreadSectionMoveResponse {
+    }
+}
 
-/// The parameters of `threadSection/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSectionUpdateParams {
-    /// `appearance`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub appearance: Option<ThreadSectionAppearance>,
-    /// `name`.
-    pub name: String,
-    /// `sectionId`.
-    pub section_id: String,
+record! {
+    /// The parameters of `threadSection/update`.
+    pub struct ThreadSectionUpdateParams {
+        /// `appearance`: optional.
+        appearance: Option<ThreadSectionAppearance> = "appearance" or none,
+        /// `name`.
+        name: String = "name",
+        /// `sectionId`.
+        section_id: String = "sectionId",
+    }
 }
 
 impl ThreadSectionUpdateParams {
@@ -1774,113 +1675,97 @@ impl ThreadSectionUpdateParams {
     }
 }
 
-/// The answer to `threadSection/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSectionUpdateResponse {
-    /// `section`.
-    pub section: ThreadSection,
+record! {
+    /// The answer to `threadSection/update`.
+    pub struct ThreadSectionUpdateResponse {
+        /// `section`.
+        section: ThreadSection = "section",
+    }
 }
 
-/// The parameters of `thread/name/set`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSetNameParams {
-    /// `name`.
-    pub name: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/name/set`.
+    pub struct ThreadSetNameParams {
+        /// `name`.
+        name: String = "name",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/name/set`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSetNameResponse {}
-
-/// Upstream's `ThreadSettings`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSettings {
-    /// `activePermissionProfile`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active_permission_profile: Option<ActivePermissionProfile>,
-    /// `approvalPolicy`.
-    pub approval_policy: AskForApproval,
-    /// `approvalsReviewer`.
-    pub approvals_reviewer: ApprovalsReviewer,
-    /// `collaborationMode`.
-    pub collaboration_mode: CollaborationMode,
-    /// `cwd`.
-    pub cwd: AbsolutePathBuf,
-    /// `disabledPluginIds`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub disabled_plugin_ids: Vec<String>,
-    /// `effort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effort: Option<ReasoningEffort>,
-    /// `model`.
-    pub model: String,
-    /// `modelProvider`.
-    pub model_provider: String,
-    /// `multiAgentMode`: optional, `"explicitRequestOnly"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub multi_agent_mode: Option<MultiAgentMode>,
-    /// `personality`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub personality: Option<Personality>,
-    /// `sandboxPolicy`.
-    pub sandbox_policy: SandboxPolicy,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `summary`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub summary: Option<ReasoningSummary>,
+record! {
+    /// The answer to `thread/name/set`.
+    #[derive(Default)]
+    pub struct ThreadSetNameResponse {
+    }
 }
 
-/// The parameters of `thread/settings/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSettingsUpdateParams {
-    /// `approvalPolicy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_policy: Option<AskForApproval>,
-    /// `approvalsReviewer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    /// `collaborationMode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collaboration_mode: Option<CollaborationMode>,
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `disabledPluginIds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disabled_plugin_ids: Option<Vec<String>>,
-    /// `effort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effort: Option<ReasoningEffort>,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `multiAgentMode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub multi_agent_mode: Option<MultiAgentMode>,
-    /// `permissions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub permissions: Option<String>,
-    /// `personality`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub personality: Option<Personality>,
-    /// `sandboxPolicy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox_policy: Option<SandboxPolicy>,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `summary`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub summary: Option<ReasoningSummary>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// Upstream's `ThreadSettings`.
+    pub struct ThreadSettings {
+        /// `activePermissionProfile`: optional.
+        active_permission_profile: Option<ActivePermissionProfile> = "activePermissionProfile" or none,
+        /// `approvalPolicy`.
+        approval_policy: AskForApproval = "approvalPolicy",
+        /// `approvalsReviewer`.
+        approvals_reviewer: ApprovalsReviewer = "approvalsReviewer",
+        /// `collaborationMode`.
+        collaboration_mode: CollaborationMode = "collaborationMode",
+        /// `cwd`.
+        cwd: AbsolutePathBuf = "cwd",
+        /// `disabledPluginIds`: optional.
+        disabled_plugin_ids: Vec<String> = "disabledPluginIds" or default,
+        /// `effort`: optional.
+        effort: Option<ReasoningEffort> = "effort" or none,
+        /// `model`.
+        model: String = "model",
+        /// `modelProvider`.
+        model_provider: String = "modelProvider",
+        /// `multiAgentMode`: optional, `"explicitRequestOnly"` if missing.
+        multi_agent_mode: Option<MultiAgentMode> = "multiAgentMode" or none,
+        /// `personality`: optional.
+        personality: Option<Personality> = "personality" or none,
+        /// `sandboxPolicy`.
+        sandbox_policy: SandboxPolicy = "sandboxPolicy",
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+        /// `summary`: optional.
+        summary: Option<ReasoningSummary> = "summary" or none,
+    }
+}
+
+record! {
+    /// The parameters of `thread/settings/update`.
+    pub struct ThreadSettingsUpdateParams {
+        /// `approvalPolicy`: optional.
+        approval_policy: Option<AskForApproval> = "approvalPolicy" or none,
+        /// `approvalsReviewer`: optional.
+        approvals_reviewer: Option<ApprovalsReviewer> = "approvalsReviewer" or none,
+        /// `collaborationMode`: optional.
+        collaboration_mode: Option<CollaborationMode> = "collaborationMode" or none,
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `disabledPluginIds`: optional.
+        disabled_plugin_ids: Option<Vec<String>> = "disabledPluginIds" or none,
+        /// `effort`: optional.
+        effort: Option<ReasoningEffort> = "effort" or none,
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `multiAgentMode`: optional.
+        multi_agent_mode: Option<MultiAgentMode> = "multiAgentMode" or none,
+        /// `permissions`: optional.
+        permissions: Option<String> = "permissions" or none,
+        /// `personality`: optional.
+        personality: Option<Personality> = "personality" or none,
+        /// `sandboxPolicy`: optional.
+        sandbox_policy: Option<SandboxPolicy> = "sandboxPolicy" or none,
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+        /// `summary`: optional.
+        summary: Option<ReasoningSummary> = "summary" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadSettingsUpdateParams {
@@ -1905,31 +1790,33 @@ impl ThreadSettingsUpdateParams {
     }
 }
 
-/// The answer to `thread/settings/update`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadSettingsUpdateResponse {}
-
-/// What `thread/settings/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadSettingsUpdatedNotification {
-    /// `threadId`.
-    pub thread_id: String,
-    /// `threadSettings`.
-    pub thread_settings: ThreadSettings,
+record! {
+    /// The answer to `thread/settings/update`.
+    #[derive(Default)]
+    pub struct ThreadSettingsUpdateResponse {
+    }
 }
 
-/// The parameters of `thread/shellCommand`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadShellCommandParams {
-    /// `command`.
-    pub command: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `timeoutMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<i64>,
+record! {
+    /// What `thread/settings/updated` tells.
+    pub struct ThreadSettingsUpdatedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `threadSettings`.
+        thread_settings: ThreadSettings = "threadSettings",
+    }
+}
+
+record! {
+    /// The parameters of `thread/shellCommand`.
+    pub struct ThreadShellCommandParams {
+        /// `command`.
+        command: String = "command",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `timeoutMs`: optional.
+        timeout_ms: Option<i64> = "timeoutMs" or none,
+    }
 }
 
 impl ThreadShellCommandParams {
@@ -1939,9 +1826,12 @@ impl ThreadShellCommandParams {
     }
 }
 
-/// The answer to `thread/shellCommand`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadShellCommandResponse {}
+record! {
+    /// The answer to `thread/shellCommand`.
+    #[derive(Default)]
+    pub struct ThreadShellCommandResponse {
+    }
+}
 
 words! {
     /// Upstream's `ThreadSortKey`.
@@ -1972,132 +1862,99 @@ words! {
     }
 }
 
-/// The parameters of `thread/start`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadStartParams {
-    /// `allowProviderModelFallback`: optional, experimental.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub allow_provider_model_fallback: bool,
-    /// `approvalPolicy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_policy: Option<AskForApproval>,
-    /// `approvalsReviewer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    /// `baseInstructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_instructions: Option<String>,
-    /// `config`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<BTreeMap<String, Json>>,
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `daybreakEnabled`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub daybreak_enabled: Option<bool>,
-    /// `developerInstructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub developer_instructions: Option<String>,
-    /// `dynamicTools`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
-    /// `environments`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environments: Option<Vec<TurnEnvironmentParams>>,
-    /// `ephemeral`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ephemeral: Option<bool>,
-    /// `experimentalRawEvents`: optional, experimental.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub experimental_raw_events: bool,
-    /// `historyMode`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub history_mode: Option<ThreadHistoryMode>,
-    /// `mockExperimentalField`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mock_experimental_field: Option<String>,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `modelProvider`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_provider: Option<String>,
-    /// `multiAgentMode`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub multi_agent_mode: Option<MultiAgentMode>,
-    /// `permissions`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub permissions: Option<String>,
-    /// `personality`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub personality: Option<Personality>,
-    /// `projectId`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub project_id: Option<String>,
-    /// `runtimeWorkspaceRoots`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime_workspace_roots: Option<Vec<AbsolutePathBuf>>,
-    /// `sandbox`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox: Option<SandboxMode>,
-    /// `selectedCapabilityRoots`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub selected_capability_roots: Option<Vec<SelectedCapabilityRoot>>,
-    /// `serviceName`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_name: Option<String>,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `sessionStartSource`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_start_source: Option<ThreadStartSource>,
-    /// `threadSource`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread_source: Option<ThreadSource>,
+record! {
+    /// The parameters of `thread/start`.
+    #[derive(Default)]
+    pub struct ThreadStartParams {
+        /// `allowProviderModelFallback`: optional, experimental.
+        allow_provider_model_fallback: bool = "allowProviderModelFallback" or default,
+        /// `approvalPolicy`: optional.
+        approval_policy: Option<AskForApproval> = "approvalPolicy" or none,
+        /// `approvalsReviewer`: optional.
+        approvals_reviewer: Option<ApprovalsReviewer> = "approvalsReviewer" or none,
+        /// `baseInstructions`: optional.
+        base_instructions: Option<String> = "baseInstructions" or none,
+        /// `config`: optional.
+        config: Option<BTreeMap<String, Json>> = "config" or none,
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `daybreakEnabled`: optional, experimental.
+        daybreak_enabled: Option<bool> = "daybreakEnabled" or none,
+        /// `developerInstructions`: optional.
+        developer_instructions: Option<String> = "developerInstructions" or none,
+        /// `dynamicTools`: optional, experimental.
+        dynamic_tools: Option<Vec<DynamicToolSpec>> = "dynamicTools" or none,
+        /// `environments`: optional, experimental.
+        environments: Option<Vec<TurnEnvironmentParams>> = "environments" or none,
+        /// `ephemeral`: optional.
+        ephemeral: Option<bool> = "ephemeral" or none,
+        /// `experimentalRawEvents`: optional, experimental.
+        experimental_raw_events: bool = "experimentalRawEvents" or default,
+        /// `historyMode`: optional, experimental.
+        history_mode: Option<ThreadHistoryMode> = "historyMode" or none,
+        /// `mockExperimentalField`: optional, experimental.
+        mock_experimental_field: Option<String> = "mockExperimentalField" or none,
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `modelProvider`: optional.
+        model_provider: Option<String> = "modelProvider" or none,
+        /// `multiAgentMode`: optional, experimental.
+        multi_agent_mode: Option<MultiAgentMode> = "multiAgentMode" or none,
+        /// `permissions`: optional, experimental.
+        permissions: Option<String> = "permissions" or none,
+        /// `personality`: optional.
+        personality: Option<Personality> = "personality" or none,
+        /// `projectId`: optional, experimental.
+        project_id: Option<String> = "projectId" or none,
+        /// `runtimeWorkspaceRoots`: optional, experimental.
+        runtime_workspace_roots: Option<Vec<AbsolutePathBuf>> = "runtimeWorkspaceRoots" or none,
+        /// `sandbox`: optional.
+        sandbox: Option<SandboxMode> = "sandbox" or none,
+        /// `selectedCapabilityRoots`: optional, experimental.
+        selected_capability_roots: Option<Vec<SelectedCapabilityRoot>> = "selectedCapabilityRoots" or none,
+        /// `serviceName`: optional.
+        service_name: Option<String> = "serviceName" or none,
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+        /// `sessionStartSource`: optional.
+        session_start_source: Option<ThreadStartSource> = "sessionStartSource" or none,
+        /// `threadSource`: optional.
+        thread_source: Option<ThreadSource> = "threadSource" or none,
+    }
 }
 
-/// The answer to `thread/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadStartResponse {
-    /// `activePermissionProfile`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active_permission_profile: Option<ActivePermissionProfile>,
-    /// `approvalPolicy`.
-    pub approval_policy: AskForApproval,
-    /// `approvalsReviewer`.
-    pub approvals_reviewer: ApprovalsReviewer,
-    /// `cwd`.
-    pub cwd: AbsolutePathBuf,
-    /// `disabledPluginIds`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub disabled_plugin_ids: Vec<String>,
-    /// `instructionSources`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub instruction_sources: Vec<LegacyAppPathString>,
-    /// `model`.
-    pub model: String,
-    /// `modelProvider`.
-    pub model_provider: String,
-    /// `multiAgentMode`: optional, `"explicitRequestOnly"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub multi_agent_mode: Option<MultiAgentMode>,
-    /// `reasoningEffort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<ReasoningEffort>,
-    /// `runtimeWorkspaceRoots`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub runtime_workspace_roots: Vec<AbsolutePathBuf>,
-    /// `sandbox`.
-    pub sandbox: SandboxPolicy,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `thread`.
-    pub thread: Thread,
+record! {
+    /// The answer to `thread/start`.
+    pub struct ThreadStartResponse {
+        /// `activePermissionProfile`: optional.
+        active_permission_profile: Option<ActivePermissionProfile> = "activePermissionProfile" or none,
+        /// `approvalPolicy`.
+        approval_policy: AskForApproval = "approvalPolicy",
+        /// `approvalsReviewer`.
+        approvals_reviewer: ApprovalsReviewer = "approvalsReviewer",
+        /// `cwd`.
+        cwd: AbsolutePathBuf = "cwd",
+        /// `disabledPluginIds`: optional.
+        disabled_plugin_ids: Vec<String> = "disabledPluginIds" or default,
+        /// `instructionSources`: optional.
+        instruction_sources: Vec<LegacyAppPathString> = "instructionSources" or default,
+        /// `model`.
+        model: String = "model",
+        /// `modelProvider`.
+        model_provider: String = "modelProvider",
+        /// `multiAgentMode`: optional, `"explicitRequestOnly"` if missing.
+        multi_agent_mode: Option<MultiAgentMode> = "multiAgentMode" or none,
+        /// `reasoningEffort`: optional.
+        reasoning_effort: Option<ReasoningEffort> = "reasoningEffort" or none,
+        /// `runtimeWorkspaceRoots`: optional.
+        runtime_workspace_roots: Vec<AbsolutePathBuf> = "runtimeWorkspaceRoots" or default,
+        /// `sandbox`.
+        sandbox: SandboxPolicy = "sandbox",
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+        /// `thread`.
+        thread: Thread = "thread",
+    }
 }
 
 words! {
@@ -2108,11 +1965,12 @@ words! {
     }
 }
 
-/// What `thread/started` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadStartedNotification {
-    /// `thread`.
-    pub thread: Thread,
+record! {
+    /// What `thread/started` tells.
+    pub struct ThreadStartedNotification {
+        /// `thread`.
+        thread: Thread = "thread",
+    }
 }
 
 tagged! {
@@ -2125,22 +1983,22 @@ tagged! {
     }
 }
 
-/// Upstream's `ThreadStatusActive`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadStatusActive {
-    /// `activeFlags`.
-    pub active_flags: Vec<ThreadActiveFlag>,
+record! {
+    /// Upstream's `ThreadStatusActive`.
+    pub struct ThreadStatusActive {
+        /// `activeFlags`.
+        active_flags: Vec<ThreadActiveFlag> = "activeFlags",
+    }
 }
 
-/// What `thread/status/changed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadStatusChangedNotification {
-    /// `status`.
-    pub status: ThreadStatus,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/status/changed` tells.
+    pub struct ThreadStatusChangedNotification {
+        /// `status`.
+        status: ThreadStatus = "status",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 tagged! {
@@ -2164,74 +2022,70 @@ shared! {
     ]
 }
 
-/// Upstream's `ThreadTimelineEntryItem`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadTimelineEntryItem {
-    /// `item`.
-    pub item: ThreadItem,
-    /// `position`.
-    pub position: u64,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// Upstream's `ThreadTimelineEntryItem`.
+    pub struct ThreadTimelineEntryItem {
+        /// `item`.
+        item: ThreadItem = "item",
+        /// `position`.
+        position: u64 = "position",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `ThreadTimelineEntryRealtime`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadTimelineEntryRealtime {
-    /// `item`.
-    pub item: ThreadRealtimeItem,
-    /// `position`.
-    pub position: u64,
+record! {
+    /// Upstream's `ThreadTimelineEntryRealtime`.
+    pub struct ThreadTimelineEntryRealtime {
+        /// `item`.
+        item: ThreadRealtimeItem = "item",
+        /// `position`.
+        position: u64 = "position",
+    }
 }
 
-/// Upstream's `ThreadTimelineEntryTurnCompleted`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadTimelineEntryTurnCompleted {
-    /// `completed_at`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at: Option<i64>,
-    /// `duration_ms`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<i64>,
-    /// `error`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<TurnError>,
-    /// `position`.
-    pub position: u64,
-    /// `started_at`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<i64>,
-    /// `status`.
-    pub status: TurnStatus,
-    /// `turn_id`.
-    pub turn_id: String,
+record! {
+    /// Upstream's `ThreadTimelineEntryTurnCompleted`.
+    pub struct ThreadTimelineEntryTurnCompleted {
+        /// `completed_at`: optional.
+        completed_at: Option<i64> = "completed_at" or none,
+        /// `duration_ms`: optional.
+        duration_ms: Option<i64> = "duration_ms" or none,
+        /// `error`: optional.
+        error: Option<TurnError> = "error" or none,
+        /// `position`.
+        position: u64 = "position",
+        /// `started_at`: optional.
+        started_at: Option<i64> = "started_at" or none,
+        /// `status`.
+        status: TurnStatus = "status",
+        /// `turn_id`.
+        turn_id: String = "turn_id",
+    }
 }
 
-/// Upstream's `ThreadTimelineEntryTurnStarted`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadTimelineEntryTurnStarted {
-    /// `position`.
-    pub position: u64,
-    /// `started_at`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<i64>,
-    /// `turn_id`.
-    pub turn_id: String,
+record! {
+    /// Upstream's `ThreadTimelineEntryTurnStarted`.
+    pub struct ThreadTimelineEntryTurnStarted {
+        /// `position`.
+        position: u64 = "position",
+        /// `started_at`: optional.
+        started_at: Option<i64> = "started_at" or none,
+        /// `turn_id`.
+        turn_id: String = "turn_id",
+    }
 }
 
-/// The parameters of `thread/timeline/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadTimelineListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/timeline/list`.
+    pub struct ThreadTimelineListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadTimelineListParams {
@@ -2241,63 +2095,56 @@ impl ThreadTimelineListParams {
     }
 }
 
-/// The answer to `thread/timeline/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadTimelineListResponse {
-    /// `activeRealtimeSessionAtPageStart`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub active_realtime_session_at_page_start: Option<String>,
-    /// `data`.
-    pub data: Vec<ThreadTimelineEntry>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `thread/timeline/list`.
+    pub struct ThreadTimelineListResponse {
+        /// `activeRealtimeSessionAtPageStart`: optional.
+        active_realtime_session_at_page_start: Option<String> = "activeRealtimeSessionAtPageStart" or none,
+        /// `data`.
+        data: Vec<ThreadTimelineEntry> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// Upstream's `ThreadTokenUsage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadTokenUsage {
-    /// `last`.
-    pub last: TokenUsageBreakdown,
-    /// `modelContextWindow`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_context_window: Option<i64>,
-    /// `total`.
-    pub total: TokenUsageBreakdown,
+record! {
+    /// Upstream's `ThreadTokenUsage`.
+    pub struct ThreadTokenUsage {
+        /// `last`.
+        last: TokenUsageBreakdown = "last",
+        /// `modelContextWindow`: optional.
+        model_context_window: Option<i64> = "modelContextWindow" or none,
+        /// `total`.
+        total: TokenUsageBreakdown = "total",
+    }
 }
 
-/// What `thread/tokenUsage/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadTokenUsageUpdatedNotification {
-    /// `threadId`.
-    pub thread_id: String,
-    /// `tokenUsage`.
-    pub token_usage: ThreadTokenUsage,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `thread/tokenUsage/updated` tells.
+    pub struct ThreadTokenUsageUpdatedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `tokenUsage`.
+        token_usage: ThreadTokenUsage = "tokenUsage",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The parameters of `thread/turns/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadTurnsListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
-    /// `itemsView`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub items_view: Option<TurnItemsView>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `sortDirection`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sort_direction: Option<SortDirection>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/turns/list`.
+    pub struct ThreadTurnsListParams {
+        /// `cursor`: optional.
+        cursor: Option<String> = "cursor" or none,
+        /// `itemsView`: optional.
+        items_view: Option<TurnItemsView> = "itemsView" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `sortDirection`: optional.
+        sort_direction: Option<SortDirection> = "sortDirection" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadTurnsListParams {
@@ -2307,41 +2154,40 @@ impl ThreadTurnsListParams {
     }
 }
 
-/// The answer to `thread/turns/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadTurnsListResponse {
-    /// `backwardsCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backwards_cursor: Option<String>,
-    /// `data`.
-    pub data: Vec<Turn>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `thread/turns/list`.
+    pub struct ThreadTurnsListResponse {
+        /// `backwardsCursor`: optional.
+        backwards_cursor: Option<String> = "backwardsCursor" or none,
+        /// `data`.
+        data: Vec<Turn> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// The parameters of `thread/unarchive`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadUnarchiveParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/unarchive`.
+    pub struct ThreadUnarchiveParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/unarchive`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadUnarchiveResponse {
-    /// `thread`.
-    pub thread: Thread,
+record! {
+    /// The answer to `thread/unarchive`.
+    pub struct ThreadUnarchiveResponse {
+        /// `thread`.
+        thread: Thread = "thread",
+    }
 }
 
-/// What `thread/unarchived` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadUnarchivedNotification {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/unarchived` tells.
+    pub struct ThreadUnarchivedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 tagged! {
@@ -2352,27 +2198,28 @@ tagged! {
     }
 }
 
-/// Upstream's `ThreadUnreadPositionTurn`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadUnreadPositionTurn {
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// Upstream's `ThreadUnreadPositionTurn`.
+    pub struct ThreadUnreadPositionTurn {
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The parameters of `thread/unsubscribe`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadUnsubscribeParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/unsubscribe`.
+    pub struct ThreadUnsubscribeParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/unsubscribe`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadUnsubscribeResponse {
-    /// `status`.
-    pub status: ThreadUnsubscribeStatus,
+record! {
+    /// The answer to `thread/unsubscribe`.
+    pub struct ThreadUnsubscribeResponse {
+        /// `status`.
+        status: ThreadUnsubscribeStatus = "status",
+    }
 }
 
 words! {
@@ -2384,52 +2231,42 @@ words! {
     }
 }
 
-/// Upstream's `ThreadUsage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadUsage {
-    /// `estimatedUsageCreditsMicros`.
-    pub estimated_usage_credits_micros: i64,
-    /// `estimatedUsageUsdMicros`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub estimated_usage_usd_micros: Option<i64>,
-    /// `groups`.
-    pub groups: Vec<ThreadUsageBreakdownGroup>,
-    /// `nativeUsageUsdMicros`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub native_usage_usd_micros: Option<i64>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// Upstream's `ThreadUsage`.
+    pub struct ThreadUsage {
+        /// `estimatedUsageCreditsMicros`.
+        estimated_usage_credits_micros: i64 = "estimatedUsageCreditsMicros",
+        /// `estimatedUsageUsdMicros`: optional.
+        estimated_usage_usd_micros: Option<i64> = "estimatedUsageUsdMicros" or none,
+        /// `groups`.
+        groups: Vec<ThreadUsageBreakdownGroup> = "groups",
+        /// `nativeUsageUsdMicros`: optional.
+        native_usage_usd_micros: Option<i64> = "nativeUsageUsdMicros" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// Upstream's `ThreadUsageBreakdownGroup`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadUsageBreakdownGroup {
-    /// `cachedInputTokens`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cached_input_tokens: Option<i64>,
-    /// `estimatedUsageCreditsMicros`.
-    pub estimated_usage_credits_micros: i64,
-    /// `inputTokens`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input_tokens: Option<i64>,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `netNewInputTokens`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub net_new_input_tokens: Option<i64>,
-    /// `outputTokens`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_tokens: Option<i64>,
-    /// `reasoningEffort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<String>,
-    /// `speed`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub speed: Option<String>,
-    /// `totalTokens`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub total_tokens: Option<i64>,
+record! {
+    /// Upstream's `ThreadUsageBreakdownGroup`.
+    pub struct ThreadUsageBreakdownGroup {
+        /// `cachedInputTokens`: optional.
+        cached_input_tokens: Option<i64> = "cachedInputTokens" or none,
+        /// `estimatedUsageCreditsMicros`.
+        estimated_usage_credits_micros: i64 = "estimatedUsageCreditsMicros",
+        /// `inputTokens`: optional.
+        input_tokens: Option<i64> = "inputTokens" or none,
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `netNewInputTokens`: optional.
+        net_new_input_tokens: Option<i64> = "netNewInputTokens" or none,
+        /// `outputTokens`: optional.
+        output_tokens: Option<i64> = "outputTokens" or none,
+        /// `reasoningEffort`: optional.
+        reasoning_effort: Option<String> = "reasoningEffort" or none,
+        /// `speed`: optional.
+        speed: Option<String> = "speed" or none,
+        /// `totalTokens`: optional.
+        total_tokens: Option<i64> = "totalTokens" or none,
+    }
 }

@@ -56,478 +56,396 @@ shared! {
     ]
 }
 
-/// Upstream's `ThreadItemAgentMessage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemAgentMessage {
-    /// `delivery`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delivery: Option<AgentMessageDelivery>,
-    /// `id`.
-    pub id: String,
-    /// `memoryCitation`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_citation: Option<MemoryCitation>,
-    /// `phase`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub phase: Option<MessagePhase>,
-    /// `questions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub questions: Option<Vec<AsyncUserInputQuestion>>,
-    /// `text`.
-    pub text: String,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemAgentMessage`.
+    pub struct ThreadItemAgentMessage {
+        /// `delivery`: optional.
+        delivery: Option<AgentMessageDelivery> = "delivery" or none,
+        /// `id`.
+        id: String = "id",
+        /// `memoryCitation`: optional.
+        memory_citation: Option<MemoryCitation> = "memoryCitation" or none,
+        /// `phase`: optional.
+        phase: Option<MessagePhase> = "phase" or none,
+        /// `questions`: optional.
+        questions: Option<Vec<AsyncUserInputQuestion>> = "questions" or none,
+        /// `text`.
+        text: String = "text",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemCollabAgentToolCall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemCollabAgentToolCall {
-    /// `agentsStates`.
-    pub agents_states: BTreeMap<String, CollabAgentState>,
-    /// `id`.
-    pub id: String,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `prompt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt: Option<String>,
-    /// `reasoningEffort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<ReasoningEffort>,
-    /// `receiverThreadIds`.
-    pub receiver_thread_ids: Vec<String>,
-    /// `senderThreadId`.
-    pub sender_thread_id: String,
-    /// `status`.
-    pub status: CollabAgentToolCallStatus,
-    /// `tool`.
-    pub tool: CollabAgentTool,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemCollabAgentToolCall`.
+    pub struct ThreadItemCollabAgentToolCall {
+        /// `agentsStates`.
+        agents_states: BTreeMap<String, CollabAgentState> = "agentsStates",
+        /// `id`.
+        id: String = "id",
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `prompt`: optional.
+        prompt: Option<String> = "prompt" or none,
+        /// `reasoningEffort`: optional.
+        reasoning_effort: Option<ReasoningEffort> = "reasoningEffort" or none,
+        /// `receiverThreadIds`.
+        receiver_thread_ids: Vec<String> = "receiverThreadIds",
+        /// `senderThreadId`.
+        sender_thread_id: String = "senderThreadId",
+        /// `status`.
+        status: CollabAgentToolCallStatus = "status",
+        /// `tool`.
+        tool: CollabAgentTool = "tool",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemCommandExecution`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemCommandExecution {
-    /// `aggregatedOutput`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aggregated_output: Option<String>,
-    /// `command`.
-    pub command: String,
-    /// `commandActions`.
-    pub command_actions: Vec<CommandAction>,
-    /// `cwd`.
-    pub cwd: LegacyAppPathString,
-    /// `durationMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<i64>,
-    /// `exitCode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<i32>,
-    /// `id`.
-    pub id: String,
-    /// `pluginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plugin_id: Option<String>,
-    /// `processId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process_id: Option<String>,
-    /// `scriptPath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub script_path: Option<String>,
-    /// `source`: optional, `"agent"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<CommandExecutionSource>,
-    /// `status`.
-    pub status: CommandExecutionStatus,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemCommandExecution`.
+    pub struct ThreadItemCommandExecution {
+        /// `aggregatedOutput`: optional.
+        aggregated_output: Option<String> = "aggregatedOutput" or none,
+        /// `command`.
+        command: String = "command",
+        /// `commandActions`.
+        command_actions: Vec<CommandAction> = "commandActions",
+        /// `cwd`.
+        cwd: LegacyAppPathString = "cwd",
+        /// `durationMs`: optional.
+        duration_ms: Option<i64> = "durationMs" or none,
+        /// `exitCode`: optional.
+        exit_code: Option<i32> = "exitCode" or none,
+        /// `id`.
+        id: String = "id",
+        /// `pluginId`: optional.
+        plugin_id: Option<String> = "pluginId" or none,
+        /// `processId`: optional.
+        process_id: Option<String> = "processId" or none,
+        /// `scriptPath`: optional.
+        script_path: Option<String> = "scriptPath" or none,
+        /// `source`: optional, `"agent"` if missing.
+        source: Option<CommandExecutionSource> = "source" or none,
+        /// `status`.
+        status: CommandExecutionStatus = "status",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemContextCompaction`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemContextCompaction {
-    /// `id`.
-    pub id: String,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemContextCompaction`.
+    pub struct ThreadItemContextCompaction {
+        /// `id`.
+        id: String = "id",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemDynamicToolCall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemDynamicToolCall {
-    /// `arguments`.
-    pub arguments: Json,
-    /// `contentItems`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_items: Option<Vec<DynamicToolCallOutputContentItem>>,
-    /// `durationMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<i64>,
-    /// `id`.
-    pub id: String,
-    /// `namespace`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// `status`.
-    pub status: DynamicToolCallStatus,
-    /// `success`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub success: Option<bool>,
-    /// `tool`.
-    pub tool: String,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemDynamicToolCall`.
+    pub struct ThreadItemDynamicToolCall {
+        /// `arguments`.
+        arguments: Json = "arguments",
+        /// `contentItems`: optional.
+        content_items: Option<Vec<DynamicToolCallOutputContentItem>> = "contentItems" or none,
+        /// `durationMs`: optional.
+        duration_ms: Option<i64> = "durationMs" or none,
+        /// `id`.
+        id: String = "id",
+        /// `namespace`: optional.
+        namespace: Option<String> = "namespace" or none,
+        /// `status`.
+        status: DynamicToolCallStatus = "status",
+        /// `success`: optional.
+        success: Option<bool> = "success" or none,
+        /// `tool`.
+        tool: String = "tool",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemEnteredReviewMode`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemEnteredReviewMode {
-    /// `id`.
-    pub id: String,
-    /// `review`.
-    pub review: String,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemEnteredReviewMode`.
+    pub struct ThreadItemEnteredReviewMode {
+        /// `id`.
+        id: String = "id",
+        /// `review`.
+        review: String = "review",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemEntry`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemEntry {
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `item`.
-    pub item: ThreadItem,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// Upstream's `ThreadItemEntry`.
+    pub struct ThreadItemEntry {
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `item`.
+        item: ThreadItem = "item",
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `ThreadItemExitedReviewMode`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemExitedReviewMode {
-    /// `id`.
-    pub id: String,
-    /// `review`.
-    pub review: String,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemExitedReviewMode`.
+    pub struct ThreadItemExitedReviewMode {
+        /// `id`.
+        id: String = "id",
+        /// `review`.
+        review: String = "review",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemFileChange`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemFileChange {
-    /// `changes`.
-    pub changes: Vec<FileUpdateChange>,
-    /// `id`.
-    pub id: String,
-    /// `status`.
-    pub status: PatchApplyStatus,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemFileChange`.
+    pub struct ThreadItemFileChange {
+        /// `changes`.
+        changes: Vec<FileUpdateChange> = "changes",
+        /// `id`.
+        id: String = "id",
+        /// `status`.
+        status: PatchApplyStatus = "status",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemFunctionCallOutput`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemFunctionCallOutput {
-    /// `id`.
-    pub id: String,
-    /// `name`.
-    pub name: String,
-    /// `namespace`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// `output`.
-    pub output: FunctionCallOutputBody,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemFunctionCallOutput`.
+    pub struct ThreadItemFunctionCallOutput {
+        /// `id`.
+        id: String = "id",
+        /// `name`.
+        name: String = "name",
+        /// `namespace`: optional.
+        namespace: Option<String> = "namespace" or none,
+        /// `output`.
+        output: FunctionCallOutputBody = "output",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemHookPrompt`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemHookPrompt {
-    /// `fragments`.
-    pub fragments: Vec<HookPromptFragment>,
-    /// `id`.
-    pub id: String,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemHookPrompt`.
+    pub struct ThreadItemHookPrompt {
+        /// `fragments`.
+        fragments: Vec<HookPromptFragment> = "fragments",
+        /// `id`.
+        id: String = "id",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemImageGeneration`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemImageGeneration {
-    /// `failure`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure: Option<ImageGenerationFailure>,
-    /// `generationId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub generation_id: Option<String>,
-    /// `id`.
-    pub id: String,
-    /// `inputImages`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub input_images: Vec<ImageGenerationInputImage>,
-    /// `revisedPrompt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revised_prompt: Option<String>,
-    /// `savedPath`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub saved_path: Option<AbsolutePathBuf>,
-    /// `status`.
-    pub status: String,
-    /// `transparentBackground`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transparent_background: Option<bool>,
-    /// `fileId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_id: Option<String>,
-    /// `result`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<String>,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemImageGeneration`.
+    pub struct ThreadItemImageGeneration {
+        /// `failure`: optional.
+        failure: Option<ImageGenerationFailure> = "failure" or none,
+        /// `generationId`: optional.
+        generation_id: Option<String> = "generationId" or none,
+        /// `id`.
+        id: String = "id",
+        /// `inputImages`: optional.
+        input_images: Vec<ImageGenerationInputImage> = "inputImages" or default,
+        /// `revisedPrompt`: optional.
+        revised_prompt: Option<String> = "revisedPrompt" or none,
+        /// `savedPath`: optional.
+        saved_path: Option<AbsolutePathBuf> = "savedPath" or none,
+        /// `status`.
+        status: String = "status",
+        /// `transparentBackground`: optional.
+        transparent_background: Option<bool> = "transparentBackground" or none,
+        /// `fileId`: optional.
+        file_id: Option<String> = "fileId" or none,
+        /// `result`: optional.
+        result: Option<String> = "result" or none,
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemImageView`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemImageView {
-    /// `id`.
-    pub id: String,
-    /// `path`.
-    pub path: LegacyAppPathString,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemImageView`.
+    pub struct ThreadItemImageView {
+        /// `id`.
+        id: String = "id",
+        /// `path`.
+        path: LegacyAppPathString = "path",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemMcpToolCall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemMcpToolCall {
-    /// `appContext`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub app_context: Option<McpToolCallAppContext>,
-    /// `arguments`.
-    pub arguments: Json,
-    /// `durationMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<i64>,
-    /// `error`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<McpToolCallError>,
-    /// `id`.
-    pub id: String,
-    /// `mcpAppResourceUri`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mcp_app_resource_uri: Option<String>,
-    /// `mcpAppUi`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mcp_app_ui: Option<McpAppUi>,
-    /// `pluginId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plugin_id: Option<String>,
-    /// `readOnlyHint`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_only_hint: Option<bool>,
-    /// `result`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result: Option<McpToolCallResult>,
-    /// `server`.
-    pub server: String,
-    /// `status`.
-    pub status: McpToolCallStatus,
-    /// `tool`.
-    pub tool: String,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemMcpToolCall`.
+    pub struct ThreadItemMcpToolCall {
+        /// `appContext`: optional.
+        app_context: Option<McpToolCallAppContext> = "appContext" or none,
+        /// `arguments`.
+        arguments: Json = "arguments",
+        /// `durationMs`: optional.
+        duration_ms: Option<i64> = "durationMs" or none,
+        /// `error`: optional.
+        error: Option<McpToolCallError> = "error" or none,
+        /// `id`.
+        id: String = "id",
+        /// `mcpAppResourceUri`: optional.
+        mcp_app_resource_uri: Option<String> = "mcpAppResourceUri" or none,
+        /// `mcpAppUi`: optional.
+        mcp_app_ui: Option<McpAppUi> = "mcpAppUi" or none,
+        /// `pluginId`: optional.
+        plugin_id: Option<String> = "pluginId" or none,
+        /// `readOnlyHint`: optional.
+        read_only_hint: Option<bool> = "readOnlyHint" or none,
+        /// `result`: optional.
+        result: Option<McpToolCallResult> = "result" or none,
+        /// `server`.
+        server: String = "server",
+        /// `status`.
+        status: McpToolCallStatus = "status",
+        /// `tool`.
+        tool: String = "tool",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemPlan`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemPlan {
-    /// `id`.
-    pub id: String,
-    /// `text`.
-    pub text: String,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemPlan`.
+    pub struct ThreadItemPlan {
+        /// `id`.
+        id: String = "id",
+        /// `text`.
+        text: String = "text",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemReasoning`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemReasoning {
-    /// `content`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub content: Vec<String>,
-    /// `id`.
-    pub id: String,
-    /// `summary`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub summary: Vec<String>,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemReasoning`.
+    pub struct ThreadItemReasoning {
+        /// `content`: optional.
+        content: Vec<String> = "content" or default,
+        /// `id`.
+        id: String = "id",
+        /// `summary`: optional.
+        summary: Vec<String> = "summary" or default,
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemSleep`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemSleep {
-    /// `durationMs`.
-    pub duration_ms: u64,
-    /// `id`.
-    pub id: String,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemSleep`.
+    pub struct ThreadItemSleep {
+        /// `durationMs`.
+        duration_ms: u64 = "durationMs",
+        /// `id`.
+        id: String = "id",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemSubAgentActivity`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemSubAgentActivity {
-    /// `agentPath`.
-    pub agent_path: String,
-    /// `agentThreadId`.
-    pub agent_thread_id: String,
-    /// `id`.
-    pub id: String,
-    /// `kind`.
-    pub kind: SubAgentActivityKind,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `reasoningEffort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning_effort: Option<ReasoningEffort>,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemSubAgentActivity`.
+    pub struct ThreadItemSubAgentActivity {
+        /// `agentPath`.
+        agent_path: String = "agentPath",
+        /// `agentThreadId`.
+        agent_thread_id: String = "agentThreadId",
+        /// `id`.
+        id: String = "id",
+        /// `kind`.
+        kind: SubAgentActivityKind = "kind",
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `reasoningEffort`: optional.
+        reasoning_effort: Option<ReasoningEffort> = "reasoningEffort" or none,
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemUserMessage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemUserMessage {
-    /// `clientId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_id: Option<String>,
-    /// `content`.
-    pub content: Vec<UserInput>,
-    /// `id`.
-    pub id: String,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemUserMessage`.
+    pub struct ThreadItemUserMessage {
+        /// `clientId`: optional.
+        client_id: Option<String> = "clientId" or none,
+        /// `content`.
+        content: Vec<UserInput> = "content",
+        /// `id`.
+        id: String = "id",
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
-/// Upstream's `ThreadItemWebSearch`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemWebSearch {
-    /// `action`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<WebSearchAction>,
-    /// `id`.
-    pub id: String,
-    /// `query`.
-    pub query: String,
-    /// `results`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub results: Option<Vec<Json>>,
-    /// `completedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at_ms: Option<i64>,
-    /// `startedAtMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at_ms: Option<i64>,
+record! {
+    /// Upstream's `ThreadItemWebSearch`.
+    pub struct ThreadItemWebSearch {
+        /// `action`: optional.
+        action: Option<WebSearchAction> = "action" or none,
+        /// `id`.
+        id: String = "id",
+        /// `query`.
+        query: String = "query",
+        /// `results`: optional.
+        results: Option<Vec<Json>> = "results" or none,
+        /// `completedAtMs`: optional.
+        completed_at_ms: Option<i64> = "completedAtMs" or none,
+        /// `startedAtMs`: optional.
+        started_at_ms: Option<i64> = "startedAtMs" or none,
+    }
 }
 
 tagged! {
@@ -537,12 +455,12 @@ tagged! {
     }
 }
 
-/// Upstream's `ThreadItemsListAnchorItem`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemsListAnchorItem {
-    /// `itemId`.
-    pub item_id: String,
+record! {
+    /// Upstream's `ThreadItemsListAnchorItem`.
+    pub struct ThreadItemsListAnchorItem {
+        /// `itemId`.
+        item_id: String = "itemId",
+    }
 }
 
 choice! {
@@ -553,24 +471,20 @@ choice! {
     }
 }
 
-/// The parameters of `thread/items/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemsListParams {
-    /// `cursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<ThreadItemsListCursor>,
-    /// `limit`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u32>,
-    /// `sortDirection`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sort_direction: Option<SortDirection>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_id: Option<String>,
+record! {
+    /// The parameters of `thread/items/list`.
+    pub struct ThreadItemsListParams {
+        /// `cursor`: optional.
+        cursor: Option<ThreadItemsListCursor> = "cursor" or none,
+        /// `limit`: optional.
+        limit: Option<u32> = "limit" or none,
+        /// `sortDirection`: optional.
+        sort_direction: Option<SortDirection> = "sortDirection" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`: optional.
+        turn_id: Option<String> = "turnId" or none,
+    }
 }
 
 impl ThreadItemsListParams {
@@ -580,35 +494,34 @@ impl ThreadItemsListParams {
     }
 }
 
-/// The answer to `thread/items/list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemsListResponse {
-    /// `backwardsCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backwards_cursor: Option<String>,
-    /// `data`.
-    pub data: Vec<ThreadItemEntry>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// The answer to `thread/items/list`.
+    pub struct ThreadItemsListResponse {
+        /// `backwardsCursor`: optional.
+        backwards_cursor: Option<String> = "backwardsCursor" or none,
+        /// `data`.
+        data: Vec<ThreadItemEntry> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }
 
-/// The parameters of `thread/items/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadItemsReadParams {
-    /// `itemIds`.
-    pub item_ids: Vec<String>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// The parameters of `thread/items/read`.
+    pub struct ThreadItemsReadParams {
+        /// `itemIds`.
+        item_ids: Vec<String> = "itemIds",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The answer to `thread/items/read`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadItemsReadResponse {
-    /// `data`.
-    pub data: Vec<ThreadItemEntry>,
+record! {
+    /// The answer to `thread/items/read`.
+    pub struct ThreadItemsReadResponse {
+        /// `data`.
+        data: Vec<ThreadItemEntry> = "data",
+    }
 }

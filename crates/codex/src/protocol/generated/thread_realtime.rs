@@ -61,62 +61,66 @@ words! {
     }
 }
 
-/// Upstream's `RealtimeVoicesList`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RealtimeVoicesList {
-    /// `defaultV1`.
-    pub default_v1: RealtimeVoice,
-    /// `defaultV2`.
-    pub default_v2: RealtimeVoice,
-    /// `v1`.
-    pub v1: Vec<RealtimeVoice>,
-    /// `v2`.
-    pub v2: Vec<RealtimeVoice>,
-    /// `v3`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub v3: Vec<RealtimeVoice>,
+record! {
+    /// Upstream's `RealtimeVoicesList`.
+    pub struct RealtimeVoicesList {
+        /// `defaultV1`.
+        default_v1: RealtimeVoice = "defaultV1",
+        /// `defaultV2`.
+        default_v2: RealtimeVoice = "defaultV2",
+        /// `v1`.
+        v1: Vec<RealtimeVoice> = "v1",
+        /// `v2`.
+        v2: Vec<RealtimeVoice> = "v2",
+        /// `v3`: optional.
+        v3: Vec<RealtimeVoice> = "v3" or default,
+    }
 }
 
-/// The parameters of `thread/realtime/appendAudio`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeAppendAudioParams {
-    /// `audio`.
-    pub audio: ThreadRealtimeAudioChunk,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/realtime/appendAudio`.
+    pub struct ThreadRealtimeAppendAudioParams {
+        /// `audio`.
+        audio: ThreadRealtimeAudioChunk = "audio",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/realtime/appendAudio`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRealtimeAppendAudioResponse {}
-
-/// The parameters of `thread/realtime/appendSpeech`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeAppendSpeechParams {
-    /// `text`.
-    pub text: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `thread/realtime/appendAudio`.
+    #[derive(Default)]
+    pub struct ThreadRealtimeAppendAudioResponse {
+    }
 }
 
-/// The answer to `thread/realtime/appendSpeech`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRealtimeAppendSpeechResponse {}
+record! {
+    /// The parameters of `thread/realtime/appendSpeech`.
+    pub struct ThreadRealtimeAppendSpeechParams {
+        /// `text`.
+        text: String = "text",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
+}
 
-/// The parameters of `thread/realtime/appendText`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeAppendTextParams {
-    /// `role`: optional, `"user"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub role: Option<ConversationTextRole>,
-    /// `text`.
-    pub text: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `thread/realtime/appendSpeech`.
+    #[derive(Default)]
+    pub struct ThreadRealtimeAppendSpeechResponse {
+    }
+}
+
+record! {
+    /// The parameters of `thread/realtime/appendText`.
+    pub struct ThreadRealtimeAppendTextParams {
+        /// `role`: optional, `"user"` if missing.
+        role: Option<ConversationTextRole> = "role" or none,
+        /// `text`.
+        text: String = "text",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl ThreadRealtimeAppendTextParams {
@@ -126,26 +130,27 @@ impl ThreadRealtimeAppendTextParams {
     }
 }
 
-/// The answer to `thread/realtime/appendText`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRealtimeAppendTextResponse {}
+record! {
+    /// The answer to `thread/realtime/appendText`.
+    #[derive(Default)]
+    pub struct ThreadRealtimeAppendTextResponse {
+    }
+}
 
-/// Upstream's `ThreadRealtimeAudioChunk`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeAudioChunk {
-    /// `data`.
-    pub data: String,
-    /// `itemId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub item_id: Option<String>,
-    /// `numChannels`.
-    pub num_channels: u16,
-    /// `sampleRate`.
-    pub sample_rate: u32,
-    /// `samplesPerChannel`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub samples_per_channel: Option<u32>,
+record! {
+    /// Upstream's `ThreadRealtimeAudioChunk`.
+    pub struct ThreadRealtimeAudioChunk {
+        /// `data`.
+        data: String = "data",
+        /// `itemId`: optional.
+        item_id: Option<String> = "itemId" or none,
+        /// `numChannels`.
+        num_channels: u16 = "numChannels",
+        /// `sampleRate`.
+        sample_rate: u32 = "sampleRate",
+        /// `samplesPerChannel`: optional.
+        samples_per_channel: Option<u32> = "samplesPerChannel" or none,
+    }
 }
 
 impl ThreadRealtimeAudioChunk {
@@ -164,41 +169,42 @@ tagged! {
     }
 }
 
-/// Upstream's `ThreadRealtimeBemItemPresentationInlineVisualization`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRealtimeBemItemPresentationInlineVisualization {
-    /// `index`.
-    pub index: u32,
+record! {
+    /// Upstream's `ThreadRealtimeBemItemPresentationInlineVisualization`.
+    pub struct ThreadRealtimeBemItemPresentationInlineVisualization {
+        /// `index`.
+        index: u32 = "index",
+    }
 }
 
-/// What `thread/realtime/closed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeClosedNotification {
-    /// `reason`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/realtime/closed` tells.
+    pub struct ThreadRealtimeClosedNotification {
+        /// `reason`: optional.
+        reason: Option<String> = "reason" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// What `thread/realtime/error` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeErrorNotification {
-    /// `message`.
-    pub message: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/realtime/error` tells.
+    pub struct ThreadRealtimeErrorNotification {
+        /// `message`.
+        message: String = "message",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// Upstream's `ThreadRealtimeInitialItem`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRealtimeInitialItem {
-    /// `role`.
-    pub role: ConversationTextRole,
-    /// `text`.
-    pub text: String,
+record! {
+    /// Upstream's `ThreadRealtimeInitialItem`.
+    pub struct ThreadRealtimeInitialItem {
+        /// `role`.
+        role: ConversationTextRole = "role",
+        /// `text`.
+        text: String = "text",
+    }
 }
 
 tagged! {
@@ -223,131 +229,133 @@ shared! {
     ]
 }
 
-/// What `thread/realtime/itemAdded` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeItemAddedNotification {
-    /// `item`.
-    pub item: Json,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/realtime/itemAdded` tells.
+    pub struct ThreadRealtimeItemAddedNotification {
+        /// `item`.
+        item: Json = "item",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// Upstream's `ThreadRealtimeItemBemItemPromoted`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeItemBemItemPromoted {
-    /// `item_id`.
-    #[serde(rename = "item_id")]
-    pub item_id: String,
-    /// `presentation`.
-    pub presentation: ThreadRealtimeBemItemPresentation,
-    /// `turn_id`.
-    #[serde(rename = "turn_id")]
-    pub turn_id: String,
-    /// `id`.
-    pub id: String,
-    /// `realtimeSessionId`.
-    pub realtime_session_id: String,
+record! {
+    /// Upstream's `ThreadRealtimeItemBemItemPromoted`.
+    pub struct ThreadRealtimeItemBemItemPromoted {
+        /// `item_id`.
+        item_id: String = "item_id",
+        /// `presentation`.
+        presentation: ThreadRealtimeBemItemPresentation = "presentation",
+        /// `turn_id`.
+        turn_id: String = "turn_id",
+        /// `id`.
+        id: String = "id",
+        /// `realtimeSessionId`.
+        realtime_session_id: String = "realtimeSessionId",
+    }
 }
 
-/// What `thread/realtime/item/completed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeItemCompletedNotification {
-    /// `item`.
-    pub item: ThreadRealtimeItem,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/realtime/item/completed` tells.
+    pub struct ThreadRealtimeItemCompletedNotification {
+        /// `item`.
+        item: ThreadRealtimeItem = "item",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// Upstream's `ThreadRealtimeItemRealtimeSessionClosed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeItemRealtimeSessionClosed {
-    /// `outcome`.
-    pub outcome: ThreadRealtimeSessionOutcome,
-    /// `id`.
-    pub id: String,
-    /// `realtimeSessionId`.
-    pub realtime_session_id: String,
+record! {
+    /// Upstream's `ThreadRealtimeItemRealtimeSessionClosed`.
+    pub struct ThreadRealtimeItemRealtimeSessionClosed {
+        /// `outcome`.
+        outcome: ThreadRealtimeSessionOutcome = "outcome",
+        /// `id`.
+        id: String = "id",
+        /// `realtimeSessionId`.
+        realtime_session_id: String = "realtimeSessionId",
+    }
 }
 
-/// Upstream's `ThreadRealtimeItemRealtimeSessionStarted`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeItemRealtimeSessionStarted {
-    /// `id`.
-    pub id: String,
-    /// `realtimeSessionId`.
-    pub realtime_session_id: String,
+record! {
+    /// Upstream's `ThreadRealtimeItemRealtimeSessionStarted`.
+    pub struct ThreadRealtimeItemRealtimeSessionStarted {
+        /// `id`.
+        id: String = "id",
+        /// `realtimeSessionId`.
+        realtime_session_id: String = "realtimeSessionId",
+    }
 }
 
-/// What `thread/realtime/item/started` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeItemStartedNotification {
-    /// `item`.
-    pub item: ThreadRealtimeItem,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/realtime/item/started` tells.
+    pub struct ThreadRealtimeItemStartedNotification {
+        /// `item`.
+        item: ThreadRealtimeItem = "item",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// What `thread/realtime/item/transcript/delta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeItemTranscriptDeltaNotification {
-    /// `delta`.
-    pub delta: String,
-    /// `itemId`.
-    pub item_id: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/realtime/item/transcript/delta` tells.
+    pub struct ThreadRealtimeItemTranscriptDeltaNotification {
+        /// `delta`.
+        delta: String = "delta",
+        /// `itemId`.
+        item_id: String = "itemId",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// Upstream's `ThreadRealtimeItemTranscriptSegment`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeItemTranscriptSegment {
-    /// `role`.
-    pub role: ThreadRealtimeTranscriptRole,
-    /// `text`.
-    pub text: String,
-    /// `id`.
-    pub id: String,
-    /// `realtimeSessionId`.
-    pub realtime_session_id: String,
+record! {
+    /// Upstream's `ThreadRealtimeItemTranscriptSegment`.
+    pub struct ThreadRealtimeItemTranscriptSegment {
+        /// `role`.
+        role: ThreadRealtimeTranscriptRole = "role",
+        /// `text`.
+        text: String = "text",
+        /// `id`.
+        id: String = "id",
+        /// `realtimeSessionId`.
+        realtime_session_id: String = "realtimeSessionId",
+    }
 }
 
-/// The parameters of `thread/realtime/listVoices`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRealtimeListVoicesParams {}
-
-/// The answer to `thread/realtime/listVoices`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRealtimeListVoicesResponse {
-    /// `voices`.
-    pub voices: RealtimeVoicesList,
+record! {
+    /// The parameters of `thread/realtime/listVoices`.
+    #[derive(Default)]
+    pub struct ThreadRealtimeListVoicesParams {
+    }
 }
 
-/// What `thread/realtime/outputAudio/delta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeOutputAudioDeltaNotification {
-    /// `audio`.
-    pub audio: ThreadRealtimeAudioChunk,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `thread/realtime/listVoices`.
+    pub struct ThreadRealtimeListVoicesResponse {
+        /// `voices`.
+        voices: RealtimeVoicesList = "voices",
+    }
 }
 
-/// What `thread/realtime/sdp` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeSdpNotification {
-    /// `sdp`.
-    pub sdp: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/realtime/outputAudio/delta` tells.
+    pub struct ThreadRealtimeOutputAudioDeltaNotification {
+        /// `audio`.
+        audio: ThreadRealtimeAudioChunk = "audio",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
+}
+
+record! {
+    /// What `thread/realtime/sdp` tells.
+    pub struct ThreadRealtimeSdpNotification {
+        /// `sdp`.
+        sdp: String = "sdp",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 words! {
@@ -358,71 +366,52 @@ words! {
     }
 }
 
-/// The parameters of `thread/realtime/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeStartParams {
-    /// `backendReasoningStatus`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_reasoning_status: bool,
-    /// `clientManagedHandoffs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_managed_handoffs: Option<bool>,
-    /// `codexResponseHandoffChannelPrefixes`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub codex_response_handoff_channel_prefixes: Option<BTreeMap<String, Vec<String>>>,
-    /// `codexResponseHandoffMode`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub codex_response_handoff_mode: Option<CodexResponseHandoffMode>,
-    /// `codexResponseItemPrefix`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub codex_response_item_prefix: Option<String>,
-    /// `codexResponsesAsItems`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub codex_responses_as_items: Option<bool>,
-    /// `delegationAckFiller`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delegation_ack_filler: Option<bool>,
-    /// `flushTranscriptTailOnSessionEnd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flush_transcript_tail_on_session_end: Option<bool>,
-    /// `includeStartupContext`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub include_startup_context: Option<bool>,
-    /// `initialItems`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub initial_items: Option<Vec<ThreadRealtimeInitialItem>>,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `outputModality`.
-    pub output_modality: RealtimeOutputModality,
-    /// `prompt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt: Option<String>,
-    /// `realtimeEndInstructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub realtime_end_instructions: Option<String>,
-    /// `realtimeSessionId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub realtime_session_id: Option<String>,
-    /// `realtimeStartInstructions`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub realtime_start_instructions: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `transport`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transport: Option<ThreadRealtimeStartTransport>,
-    /// `version`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<RealtimeConversationVersion>,
-    /// `voice`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub voice: Option<RealtimeVoice>,
-    /// `voiceSessionId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub voice_session_id: Option<String>,
+record! {
+    /// The parameters of `thread/realtime/start`.
+    pub struct ThreadRealtimeStartParams {
+        /// `backendReasoningStatus`: optional.
+        backend_reasoning_status: bool = "backendReasoningStatus" or default,
+        /// `clientManagedHandoffs`: optional.
+        client_managed_handoffs: Option<bool> = "clientManagedHandoffs" or none,
+        /// `codexResponseHandoffChannelPrefixes`: optional.
+        codex_response_handoff_channel_prefixes: Option<BTreeMap<String, Vec<String>>> = "codexResponseHandoffChannelPrefixes" or none,
+        /// `codexResponseHandoffMode`: optional.
+        codex_response_handoff_mode: Option<CodexResponseHandoffMode> = "codexResponseHandoffMode" or none,
+        /// `codexResponseItemPrefix`: optional.
+        codex_response_item_prefix: Option<String> = "codexResponseItemPrefix" or none,
+        /// `codexResponsesAsItems`: optional.
+        codex_responses_as_items: Option<bool> = "codexResponsesAsItems" or none,
+        /// `delegationAckFiller`: optional.
+        delegation_ack_filler: Option<bool> = "delegationAckFiller" or none,
+        /// `flushTranscriptTailOnSessionEnd`: optional.
+        flush_transcript_tail_on_session_end: Option<bool> = "flushTranscriptTailOnSessionEnd" or none,
+        /// `includeStartupContext`: optional.
+        include_startup_context: Option<bool> = "includeStartupContext" or none,
+        /// `initialItems`: optional.
+        initial_items: Option<Vec<ThreadRealtimeInitialItem>> = "initialItems" or none,
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `outputModality`.
+        output_modality: RealtimeOutputModality = "outputModality",
+        /// `prompt`: optional.
+        prompt: Option<String> = "prompt" or none,
+        /// `realtimeEndInstructions`: optional.
+        realtime_end_instructions: Option<String> = "realtimeEndInstructions" or none,
+        /// `realtimeSessionId`: optional.
+        realtime_session_id: Option<String> = "realtimeSessionId" or none,
+        /// `realtimeStartInstructions`: optional.
+        realtime_start_instructions: Option<String> = "realtimeStartInstructions" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `transport`: optional.
+        transport: Option<ThreadRealtimeStartTransport> = "transport" or none,
+        /// `version`: optional.
+        version: Option<RealtimeConversationVersion> = "version" or none,
+        /// `voice`: optional.
+        voice: Option<RealtimeVoice> = "voice" or none,
+        /// `voiceSessionId`: optional.
+        voice_session_id: Option<String> = "voiceSessionId" or none,
+    }
 }
 
 impl ThreadRealtimeStartParams {
@@ -454,9 +443,12 @@ impl ThreadRealtimeStartParams {
     }
 }
 
-/// The answer to `thread/realtime/start`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRealtimeStartResponse {}
+record! {
+    /// The answer to `thread/realtime/start`.
+    #[derive(Default)]
+    pub struct ThreadRealtimeStartResponse {
+    }
+}
 
 tagged! {
     /// Upstream's `ThreadRealtimeStartTransport`.
@@ -467,68 +459,71 @@ tagged! {
     }
 }
 
-/// Upstream's `ThreadRealtimeStartTransportExistingCall`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeStartTransportExistingCall {
-    /// `callId`.
-    pub call_id: String,
+record! {
+    /// Upstream's `ThreadRealtimeStartTransportExistingCall`.
+    pub struct ThreadRealtimeStartTransportExistingCall {
+        /// `callId`.
+        call_id: String = "callId",
+    }
 }
 
-/// Upstream's `ThreadRealtimeStartTransportWebrtc`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRealtimeStartTransportWebrtc {
-    /// `sdp`.
-    pub sdp: String,
+record! {
+    /// Upstream's `ThreadRealtimeStartTransportWebrtc`.
+    pub struct ThreadRealtimeStartTransportWebrtc {
+        /// `sdp`.
+        sdp: String = "sdp",
+    }
 }
 
-/// What `thread/realtime/started` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeStartedNotification {
-    /// `realtimeSessionId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub realtime_session_id: Option<String>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `version`.
-    pub version: RealtimeConversationVersion,
+record! {
+    /// What `thread/realtime/started` tells.
+    pub struct ThreadRealtimeStartedNotification {
+        /// `realtimeSessionId`: optional.
+        realtime_session_id: Option<String> = "realtimeSessionId" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `version`.
+        version: RealtimeConversationVersion = "version",
+    }
 }
 
-/// The parameters of `thread/realtime/stop`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeStopParams {
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `thread/realtime/stop`.
+    pub struct ThreadRealtimeStopParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
-/// The answer to `thread/realtime/stop`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRealtimeStopResponse {}
-
-/// What `thread/realtime/transcript/delta` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeTranscriptDeltaNotification {
-    /// `delta`.
-    pub delta: String,
-    /// `role`.
-    pub role: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The answer to `thread/realtime/stop`.
+    #[derive(Default)]
+    pub struct ThreadRealtimeStopResponse {
+    }
 }
 
-/// What `thread/realtime/transcript/done` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ThreadRealtimeTranscriptDoneNotification {
-    /// `role`.
-    pub role: String,
-    /// `text`.
-    pub text: String,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// What `thread/realtime/transcript/delta` tells.
+    pub struct ThreadRealtimeTranscriptDeltaNotification {
+        /// `delta`.
+        delta: String = "delta",
+        /// `role`.
+        role: String = "role",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
+}
+
+record! {
+    /// What `thread/realtime/transcript/done` tells.
+    pub struct ThreadRealtimeTranscriptDoneNotification {
+        /// `role`.
+        role: String = "role",
+        /// `text`.
+        text: String = "text",
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 words! {

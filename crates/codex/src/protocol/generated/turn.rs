@@ -3,69 +3,62 @@
 
 use super::*;
 
-/// Upstream's `Turn`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Turn {
-    /// `completedAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at: Option<i64>,
-    /// `durationMs`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration_ms: Option<i64>,
-    /// `error`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<TurnError>,
-    /// `id`.
-    pub id: String,
-    /// `items`.
-    pub items: Vec<ThreadItem>,
-    /// `itemsView`: optional, `"full"` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub items_view: Option<TurnItemsView>,
-    /// `rootTurnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root_turn_id: Option<String>,
-    /// `startedAt`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<i64>,
-    /// `status`.
-    pub status: TurnStatus,
+record! {
+    /// Upstream's `Turn`.
+    pub struct Turn {
+        /// `completedAt`: optional.
+        completed_at: Option<i64> = "completedAt" or none,
+        /// `durationMs`: optional.
+        duration_ms: Option<i64> = "durationMs" or none,
+        /// `error`: optional.
+        error: Option<TurnError> = "error" or none,
+        /// `id`.
+        id: String = "id",
+        /// `items`.
+        items: Vec<ThreadItem> = "items",
+        /// `itemsView`: optional, `"full"` if missing.
+        items_view: Option<TurnItemsView> = "itemsView" or none,
+        /// `rootTurnId`: optional.
+        root_turn_id: Option<String> = "rootTurnId" or none,
+        /// `startedAt`: optional.
+        started_at: Option<i64> = "startedAt" or none,
+        /// `status`.
+        status: TurnStatus = "status",
+    }
 }
 
-/// What `turn/completed` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnCompletedNotification {
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turn`.
-    pub turn: Turn,
+record! {
+    /// What `turn/completed` tells.
+    pub struct TurnCompletedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turn`.
+        turn: Turn = "turn",
+    }
 }
 
-/// What `turn/diff/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnDiffUpdatedNotification {
-    /// `diff`.
-    pub diff: String,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `turn/diff/updated` tells.
+    pub struct TurnDiffUpdatedNotification {
+        /// `diff`.
+        diff: String = "diff",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `TurnEnvironmentParams`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnEnvironmentParams {
-    /// `cwd`.
-    pub cwd: LegacyAppPathString,
-    /// `environmentId`.
-    pub environment_id: String,
-    /// `runtimeWorkspaceRoots`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime_workspace_roots: Option<Vec<LegacyAppPathString>>,
+record! {
+    /// Upstream's `TurnEnvironmentParams`.
+    pub struct TurnEnvironmentParams {
+        /// `cwd`.
+        cwd: LegacyAppPathString = "cwd",
+        /// `environmentId`.
+        environment_id: String = "environmentId",
+        /// `runtimeWorkspaceRoots`: optional.
+        runtime_workspace_roots: Option<Vec<LegacyAppPathString>> = "runtimeWorkspaceRoots" or none,
+    }
 }
 
 impl TurnEnvironmentParams {
@@ -75,36 +68,36 @@ impl TurnEnvironmentParams {
     }
 }
 
-/// Upstream's `TurnError`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnError {
-    /// `additionalDetails`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_details: Option<String>,
-    /// `codexErrorInfo`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub codex_error_info: Option<CodexErrorInfo>,
-    /// `message`.
-    pub message: String,
-    /// `misalignment`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub misalignment: Option<MisalignmentErrorDetails>,
+record! {
+    /// Upstream's `TurnError`.
+    pub struct TurnError {
+        /// `additionalDetails`: optional.
+        additional_details: Option<String> = "additionalDetails" or none,
+        /// `codexErrorInfo`: optional.
+        codex_error_info: Option<CodexErrorInfo> = "codexErrorInfo" or none,
+        /// `message`.
+        message: String = "message",
+        /// `misalignment`: optional.
+        misalignment: Option<MisalignmentErrorDetails> = "misalignment" or none,
+    }
 }
 
-/// The parameters of `turn/interrupt`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnInterruptParams {
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// The parameters of `turn/interrupt`.
+    pub struct TurnInterruptParams {
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The answer to `turn/interrupt`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TurnInterruptResponse {}
+record! {
+    /// The answer to `turn/interrupt`.
+    #[derive(Default)]
+    pub struct TurnInterruptResponse {
+    }
+}
 
 words! {
     /// Upstream's `TurnItemsView`.
@@ -115,25 +108,26 @@ words! {
     }
 }
 
-/// What `turn/moderationMetadata` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnModerationMetadataNotification {
-    /// `metadata`.
-    pub metadata: Json,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `turn/moderationMetadata` tells.
+    pub struct TurnModerationMetadataNotification {
+        /// `metadata`.
+        metadata: Json = "metadata",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `TurnPlanStep`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TurnPlanStep {
-    /// `status`.
-    pub status: TurnPlanStepStatus,
-    /// `step`.
-    pub step: String,
+record! {
+    /// Upstream's `TurnPlanStep`.
+    pub struct TurnPlanStep {
+        /// `status`.
+        status: TurnPlanStepStatus = "status",
+        /// `step`.
+        step: String = "step",
+    }
 }
 
 words! {
@@ -145,44 +139,38 @@ words! {
     }
 }
 
-/// What `turn/plan/updated` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnPlanUpdatedNotification {
-    /// `explanation`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub explanation: Option<String>,
-    /// `plan`.
-    pub plan: Vec<TurnPlanStep>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// What `turn/plan/updated` tells.
+    pub struct TurnPlanUpdatedNotification {
+        /// `explanation`: optional.
+        explanation: Option<String> = "explanation" or none,
+        /// `plan`.
+        plan: Vec<TurnPlanStep> = "plan",
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// The parameters of `turn/settings/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnSettingsUpdateParams {
-    /// `approvalsReviewer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    /// `effort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effort: Option<ReasoningEffort>,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `summary`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub summary: Option<ReasoningSummary>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// The parameters of `turn/settings/update`.
+    pub struct TurnSettingsUpdateParams {
+        /// `approvalsReviewer`: optional.
+        approvals_reviewer: Option<ApprovalsReviewer> = "approvalsReviewer" or none,
+        /// `effort`: optional.
+        effort: Option<ReasoningEffort> = "effort" or none,
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+        /// `summary`: optional.
+        summary: Option<ReasoningSummary> = "summary" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
 impl TurnSettingsUpdateParams {
@@ -200,11 +188,12 @@ impl TurnSettingsUpdateParams {
     }
 }
 
-/// The answer to `turn/settings/update`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TurnSettingsUpdateResponse {
-    /// `status`.
-    pub status: TurnSettingsUpdateStatus,
+record! {
+    /// The answer to `turn/settings/update`.
+    pub struct TurnSettingsUpdateResponse {
+        /// `status`.
+        status: TurnSettingsUpdateStatus = "status",
+    }
 }
 
 words! {
@@ -215,92 +204,66 @@ words! {
     }
 }
 
-/// The parameters of `turn/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnStartParams {
-    /// `additionalContext`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_context: Option<BTreeMap<String, AdditionalContextEntry>>,
-    /// `approvalPolicy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approval_policy: Option<AskForApproval>,
-    /// `approvalsReviewer`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub approvals_reviewer: Option<ApprovalsReviewer>,
-    /// `clientUserMessageId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_user_message_id: Option<String>,
-    /// `collaborationMode`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collaboration_mode: Option<CollaborationMode>,
-    /// `cwd`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// `cyberAccessProgram`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cyber_access_program: Option<CyberAccessProgram>,
-    /// `disabledPluginIds`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disabled_plugin_ids: Option<Vec<String>>,
-    /// `effort`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effort: Option<ReasoningEffort>,
-    /// `environments`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environments: Option<Vec<TurnEnvironmentParams>>,
-    /// `input`.
-    pub input: Vec<UserInput>,
-    /// `model`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// `multiAgentMode`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub multi_agent_mode: Option<MultiAgentMode>,
-    /// `outputSchema`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Json>,
-    /// `parentTurnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent_turn_id: Option<String>,
-    /// `permissions`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub permissions: Option<String>,
-    /// `personality`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub personality: Option<Personality>,
-    /// `responsesapiClientMetadata`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
-    /// `responsesapiClientMetadataPatch`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub responsesapi_client_metadata_patch: Option<BTreeMap<String, String>>,
-    /// `rootTurnId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root_turn_id: Option<String>,
-    /// `runtimeWorkspaceRoots`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub runtime_workspace_roots: Option<Vec<AbsolutePathBuf>>,
-    /// `sandboxPolicy`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sandbox_policy: Option<SandboxPolicy>,
-    /// `serviceTier`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier: Option<String>,
-    /// `serviceTierForTurn`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_tier_for_turn: Option<String>,
-    /// `summary`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub summary: Option<ReasoningSummary>,
-    /// `threadId`.
-    pub thread_id: String,
-    /// `toolOutput`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_output: Option<TurnToolOutput>,
-    /// `turnTrigger`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turn_trigger: Option<String>,
+record! {
+    /// The parameters of `turn/start`.
+    pub struct TurnStartParams {
+        /// `additionalContext`: optional, experimental.
+        additional_context: Option<BTreeMap<String, AdditionalContextEntry>> = "additionalContext" or none,
+        /// `approvalPolicy`: optional.
+        approval_policy: Option<AskForApproval> = "approvalPolicy" or none,
+        /// `approvalsReviewer`: optional.
+        approvals_reviewer: Option<ApprovalsReviewer> = "approvalsReviewer" or none,
+        /// `clientUserMessageId`: optional.
+        client_user_message_id: Option<String> = "clientUserMessageId" or none,
+        /// `collaborationMode`: optional, experimental.
+        collaboration_mode: Option<CollaborationMode> = "collaborationMode" or none,
+        /// `cwd`: optional.
+        cwd: Option<String> = "cwd" or none,
+        /// `cyberAccessProgram`: optional, experimental.
+        cyber_access_program: Option<CyberAccessProgram> = "cyberAccessProgram" or none,
+        /// `disabledPluginIds`: optional.
+        disabled_plugin_ids: Option<Vec<String>> = "disabledPluginIds" or none,
+        /// `effort`: optional.
+        effort: Option<ReasoningEffort> = "effort" or none,
+        /// `environments`: optional, experimental.
+        environments: Option<Vec<TurnEnvironmentParams>> = "environments" or none,
+        /// `input`.
+        input: Vec<UserInput> = "input",
+        /// `model`: optional.
+        model: Option<String> = "model" or none,
+        /// `multiAgentMode`: optional, experimental.
+        multi_agent_mode: Option<MultiAgentMode> = "multiAgentMode" or none,
+        /// `outputSchema`: optional.
+        output_schema: Option<Json> = "outputSchema" or none,
+        /// `parentTurnId`: optional.
+        parent_turn_id: Option<String> = "parentTurnId" or none,
+        /// `permissions`: optional, experimental.
+        permissions: Option<String> = "permissions" or none,
+        /// `personality`: optional.
+        personality: Option<Personality> = "personality" or none,
+        /// `responsesapiClientMetadata`: optional, experimental.
+        responsesapi_client_metadata: Option<BTreeMap<String, String>> = "responsesapiClientMetadata" or none,
+        /// `responsesapiClientMetadataPatch`: optional, experimental.
+        responsesapi_client_metadata_patch: Option<BTreeMap<String, String>> = "responsesapiClientMetadataPatch" or none,
+        /// `rootTurnId`: optional.
+        root_turn_id: Option<String> = "rootTurnId" or none,
+        /// `runtimeWorkspaceRoots`: optional, experimental.
+        runtime_workspace_roots: Option<Vec<AbsolutePathBuf>> = "runtimeWorkspaceRoots" or none,
+        /// `sandboxPolicy`: optional.
+        sandbox_policy: Option<SandboxPolicy> = "sandboxPolicy" or none,
+        /// `serviceTier`: optional.
+        service_tier: Option<String> = "serviceTier" or none,
+        /// `serviceTierForTurn`: optional.
+        service_tier_for_turn: Option<String> = "serviceTierForTurn" or none,
+        /// `summary`: optional.
+        summary: Option<ReasoningSummary> = "summary" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `toolOutput`: optional.
+        tool_output: Option<TurnToolOutput> = "toolOutput" or none,
+        /// `turnTrigger`: optional.
+        turn_trigger: Option<String> = "turnTrigger" or none,
+    }
 }
 
 impl TurnStartParams {
@@ -339,21 +302,22 @@ impl TurnStartParams {
     }
 }
 
-/// The answer to `turn/start`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TurnStartResponse {
-    /// `turn`.
-    pub turn: Turn,
+record! {
+    /// The answer to `turn/start`.
+    pub struct TurnStartResponse {
+        /// `turn`.
+        turn: Turn = "turn",
+    }
 }
 
-/// What `turn/started` tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnStartedNotification {
-    /// `threadId`.
-    pub thread_id: String,
-    /// `turn`.
-    pub turn: Turn,
+record! {
+    /// What `turn/started` tells.
+    pub struct TurnStartedNotification {
+        /// `threadId`.
+        thread_id: String = "threadId",
+        /// `turn`.
+        turn: Turn = "turn",
+    }
 }
 
 words! {
@@ -366,28 +330,24 @@ words! {
     }
 }
 
-/// The parameters of `turn/steer`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnSteerParams {
-    /// `additionalContext`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_context: Option<BTreeMap<String, AdditionalContextEntry>>,
-    /// `clientUserMessageId`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_user_message_id: Option<String>,
-    /// `expectedTurnId`.
-    pub expected_turn_id: String,
-    /// `input`.
-    pub input: Vec<UserInput>,
-    /// `responsesapiClientMetadata`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
-    /// `responsesapiClientMetadataPatch`: optional, experimental.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub responsesapi_client_metadata_patch: Option<BTreeMap<String, String>>,
-    /// `threadId`.
-    pub thread_id: String,
+record! {
+    /// The parameters of `turn/steer`.
+    pub struct TurnSteerParams {
+        /// `additionalContext`: optional, experimental.
+        additional_context: Option<BTreeMap<String, AdditionalContextEntry>> = "additionalContext" or none,
+        /// `clientUserMessageId`: optional.
+        client_user_message_id: Option<String> = "clientUserMessageId" or none,
+        /// `expectedTurnId`.
+        expected_turn_id: String = "expectedTurnId",
+        /// `input`.
+        input: Vec<UserInput> = "input",
+        /// `responsesapiClientMetadata`: optional, experimental.
+        responsesapi_client_metadata: Option<BTreeMap<String, String>> = "responsesapiClientMetadata" or none,
+        /// `responsesapiClientMetadataPatch`: optional, experimental.
+        responsesapi_client_metadata_patch: Option<BTreeMap<String, String>> = "responsesapiClientMetadataPatch" or none,
+        /// `threadId`.
+        thread_id: String = "threadId",
+    }
 }
 
 impl TurnSteerParams {
@@ -405,27 +365,26 @@ impl TurnSteerParams {
     }
 }
 
-/// The answer to `turn/steer`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnSteerResponse {
-    /// `turnId`.
-    pub turn_id: String,
+record! {
+    /// The answer to `turn/steer`.
+    pub struct TurnSteerResponse {
+        /// `turnId`.
+        turn_id: String = "turnId",
+    }
 }
 
-/// Upstream's `TurnToolOutput`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TurnToolOutput {
-    /// `name`.
-    pub name: String,
-    /// `namespace`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// `output`.
-    pub output: FunctionCallOutputBody,
-    /// `retain`: optional.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub retain: bool,
+record! {
+    /// Upstream's `TurnToolOutput`.
+    pub struct TurnToolOutput {
+        /// `name`.
+        name: String = "name",
+        /// `namespace`: optional.
+        namespace: Option<String> = "namespace" or none,
+        /// `output`.
+        output: FunctionCallOutputBody = "output",
+        /// `retain`: optional.
+        retain: bool = "retain" or default,
+    }
 }
 
 impl TurnToolOutput {
@@ -435,16 +394,14 @@ impl TurnToolOutput {
     }
 }
 
-/// Upstream's `TurnsPage`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TurnsPage {
-    /// `backwardsCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backwards_cursor: Option<String>,
-    /// `data`.
-    pub data: Vec<Turn>,
-    /// `nextCursor`: optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+record! {
+    /// Upstream's `TurnsPage`.
+    pub struct TurnsPage {
+        /// `backwardsCursor`: optional.
+        backwards_cursor: Option<String> = "backwardsCursor" or none,
+        /// `data`.
+        data: Vec<Turn> = "data",
+        /// `nextCursor`: optional.
+        next_cursor: Option<String> = "nextCursor" or none,
+    }
 }

@@ -13,11 +13,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use wire::Json;
 
-/// Whether a field holds what it is taken for when it is missing.
-pub(in crate::protocol) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// Reads a string as one of the words of `T`.
 pub(in crate::protocol) struct WordVisitor<T>(PhantomData<T>);
 
