@@ -54,6 +54,7 @@ pub(crate) fn run(schema: &Schema) -> ExitCode {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Form {
     Text,
     Json,
