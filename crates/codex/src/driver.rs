@@ -69,6 +69,8 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbac
     let mut deciding = JoinSet::new();
     let ladder = loop {
         if let Some(ladder) = shared.stop_wanted() {
+            // Nobody has to wait for the ladder who only waits for a turn.
+            shared.exchange().end("the connection was stopped");
             break ladder;
         }
         let (wake, reading, asked) = {

@@ -78,8 +78,8 @@ impl Exchange {
     pub(super) fn settle_errand(&mut self, attempt: Attempt, settled: &Outcome, now: Instant) {
         match (settled, &attempt.errand) {
             (Outcome::Failed(error), _) if error.code == OVERLOADED => self.postpone(attempt, now),
-            // There is no such turn, so its end will not come.
-            (Outcome::Failed(_), Errand::Interrupt { thread, turn }) => {
+            // There is no such turn, so its end will not come; or it is waited for in vain.
+            (Outcome::Failed(_) | Outcome::TimedOut(_), Errand::Interrupt { thread, turn }) => {
                 self.turns.give_up_unread(thread, turn, &mut self.errands);
             }
             _ => {}

@@ -212,13 +212,13 @@ impl Turns {
         }
     }
 
-    /// The worker knows nothing of the turn: unless somebody still reads it, it is over.
+    /// The worker knows nothing of the turn, or does not stop it: unless somebody still reads it, it is over.
     pub(crate) fn give_up_unread(&mut self, thread: &str, turn: &str, errands: &mut Vec<Errand>) {
         if let Some(&key) = self.by_thread.get(thread)
             && let Some(Turn { has_reader: false, id: Some(id), .. }) = self.turns.get(&key)
             && **id == *turn
         {
-            self.post(key, TurnEvent::lost("the worker knows of no such turn"), errands);
+            self.post(key, TurnEvent::lost("the worker did not stop it"), errands);
         }
     }
 
