@@ -1,6 +1,7 @@
 //! What a worker can do: by its version, and by its own list of methods where it gives one.
 //!
-//! There is no negotiation upstream. The facts below were measured on real binaries; `docs/compatibility.md` shows them.
+//! There is no negotiation upstream. The facts below were measured on real binaries, some of them between the versions
+//! that `docs/compatibility.md` lists.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -76,7 +77,7 @@ pub enum Ability {
 /// The first versions with threads do not say in their notifications which thread they mean.
 const FIRST_ADDRESSABLE: Version = version(77);
 
-/// Each ability and the first tested version that has it.
+/// Each ability and the first version that was seen to have it.
 const SINCE: [(Ability, Version); 6] = [
     (Ability::TurnCompleted, version(59)),
     (Ability::ThreadIds, FIRST_ADDRESSABLE),
@@ -107,7 +108,7 @@ pub struct Abilities {
 
 /// What is asked of a worker that it cannot do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("codex {} cannot do {what}: use a newer one", version.map_or("of unknown version".into(), |version| version.to_string()))]
+#[error("codex {} cannot do {what}", version.map_or("of unknown version".into(), |version| version.to_string()))]
 pub struct Unable {
     /// The method or the ability.
     pub what: Box<str>,
@@ -137,9 +138,12 @@ impl Abilities {
         Self { dialect, version, methods }
     }
 
-    /// Whether the worker has that ability. A version that is not known is taken for a new one.
+    /// Whether the worker has that ability. A version that is not known is taken for a new one, unless it speaks v1.
     #[must_use]
     pub fn has(&self, ability: Ability) -> bool {
+        if self.dialect == Dialect::V1 {
+            return false;
+        }
         let since = SINCE.iter().find(|(known, _)| *known == ability).map(|(_, since)| *since);
         self.version.is_none_or(|version| Some(version) >= since)
     }
@@ -171,13 +175,21 @@ impl Abilities {
         names.into_iter().find(|name| methods.contains(*name)).ok_or_else(|| self.unable(method))
     }
 
+    /// What every exchange begins with: a worker without it is none that we can talk to.
+    pub(crate) fn first_call(&self) -> &'static str {
+        match self.dialect {
+            Dialect::V1 => "newConversation",
+            Dialect::V2 => "thread/start",
+        }
+    }
+
     /// Whether a conversation is resumed by its file and not by its id.
     #[must_use]
     pub fn resumes_by_path(&self) -> bool {
         self.dialect == Dialect::V1 && self.version.is_some_and(|version| version < self::version(53))
     }
 
-    fn unable(&self, what: &str) -> Unable {
+    pub(crate) fn unable(&self, what: &str) -> Unable {
         Unable { what: what.into(), version: self.version }
     }
 }
@@ -232,11 +244,11 @@ mod tests {
 
     #[test]
     fn a_method_goes_by_the_name_that_the_worker_knows() {
-        let old = judged("0.98.0", &list(&["thread/compact", "turn/start"]));
+        let old = judged("0.80.0", &list(&["thread/compact", "turn/start"]));
         assert_eq!(old.name_of("thread/compact/start"), Ok("thread/compact"));
         assert_eq!(old.name_of("turn/start"), Ok("turn/start"));
         let refusal = old.name_of("turn/steer").unwrap_err();
-        assert_eq!(refusal.to_string(), "codex 0.98.0 cannot do turn/steer: use a newer one");
+        assert_eq!(refusal.to_string(), "codex 0.80.0 cannot do turn/steer");
         let silent = judged("0.45.0", "Invalid request");
         assert_eq!(silent.name_of("turn/steer"), Ok("turn/steer"), "no list, no judgement");
     }

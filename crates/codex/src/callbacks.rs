@@ -13,11 +13,11 @@ use wire::{Json, PeerError, RequestId};
 
 use crate::decision::{Decision, Ruling};
 use crate::driver::Shared;
-use crate::exchange::{Asked, Exchange, Patience};
+use crate::exchange::{Asked, Patience};
 use crate::protocol::Request;
 use crate::requests::{self, RequestKind};
 
-/// Who decides what.
+/// Who decides what. A callback that owns a `Client` keeps its worker alive until [`Client::stop`](crate::Client::stop).
 #[derive(Clone, Default)]
 pub struct Callbacks {
     by_kind: HashMap<RequestKind, Callback>,
@@ -27,15 +27,13 @@ pub struct Callbacks {
 
 type Callback = Arc<dyn Fn(Asked) -> Pin<Box<dyn Future<Output = Ruling> + Send>> + Send + Sync>;
 
-/// A typed answer to one request, or none.
+/// A typed answer to one request, or a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<A> {
     /// This.
     Answer(A),
     /// No, and why.
     Refuse(String),
-    /// Whoever holds the request's id answers it later, before its deadline.
-    Later,
 }
 
 /// So that a callback may be a plain function.
@@ -76,7 +74,8 @@ impl Callbacks {
         self
     }
 
-    /// Answers one request of the protocol with its own type; wins over [`Self::on_approval`].
+    /// Answers one request of the protocol with its own type; wins over [`Self::on_approval`]. An async callback may take
+    /// as long as the request's deadline allows; what is to wait without one is for [`Client::requests`](crate::Client::requests).
     #[must_use]
     pub fn on<R, F, D>(mut self, callback: F) -> Self
     where
@@ -98,7 +97,6 @@ impl Callbacks {
                     Reply::Answer(answer) => Json::of(&answer)
                         .map_or_else(|error| declined(&asked, &error.to_string()), |json| Ruling::Answer(Ok(json))),
                     Reply::Refuse(reason) => declined(&asked, &reason),
-                    Reply::Later => Ruling::Later,
                 }
             })
         });
@@ -118,16 +116,10 @@ impl Callbacks {
     }
 
     /// Starts to decide a request, or leaves it to the reader of the stream of requests.
-    pub(crate) fn decide(
-        &self,
-        asked: Asked,
-        exchange: &mut Exchange,
-        shared: &Arc<Shared>,
-        deciding: &mut JoinSet<()>,
-    ) {
+    pub(crate) fn decide(&self, asked: Asked, shared: &Arc<Shared>, deciding: &mut JoinSet<()>) {
         let callback = self.by_method.get(&*asked.method).or_else(|| self.by_kind.get(&asked.kind));
         let Some(callback) = callback.cloned() else {
-            return exchange.leave_to_reader(&asked.id);
+            return shared.change(|exchange| exchange.leave_to_reader(&asked.id));
         };
         let undecided = Undecided { shared: Arc::clone(shared), request: asked.id.clone(), is_open: true };
         deciding.spawn(async move {

@@ -11,10 +11,12 @@ mod turn;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::Stream;
 use serde::de::IgnoredAny;
 use supervise::Ladder;
 use tokio::task::JoinSet;
@@ -97,8 +99,7 @@ impl Client {
         let params = (params.get() != "null").then_some(params);
         let method = self.link.abilities.name_of(C::METHOD)?;
         let result = self.send(Line { method: method.into(), params }).await?;
-        serde_json::from_str(result.get())
-            .map_err(|error| CallError::Unexpected { method: method.into(), reason: error.to_string().into() })
+        serde_json::from_str(result.get()).map_err(|error| CallError::unexpected(method, &error, &result))
     }
 
     /// Calls any method, with any parameters, as they are.
@@ -197,23 +198,27 @@ pub(crate) fn try_again(failures: u32, deadline: Instant) -> Option<Instant> {
 /// What happens on a connection outside of turns.
 pub struct Events {
     link: Arc<Link>,
-    /// `None` for a reader too many, who hears nothing.
-    key: Option<EventsKey>,
+    key: EventsKey,
 }
 
 impl Events {
     /// The next event; `None` when the connection is over. Cancel-safe.
     pub async fn next(&mut self) -> Option<ConnectionEvent> {
-        let key = self.key?;
-        std::future::poll_fn(|context| self.link.shared.exchange().poll_events(key, context)).await
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for Events {
+    type Item = ConnectionEvent;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ConnectionEvent>> {
+        self.link.shared.exchange().poll_events(self.key, context)
     }
 }
 
 impl Drop for Events {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
-            self.link.shared.exchange().detach_events(key);
-        }
+        self.link.shared.exchange().detach_events(self.key);
     }
 }
 
@@ -221,12 +226,4 @@ impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("user_agent", &self.link.greeting.user_agent).finish_non_exhaustive()
     }
-}
-
-/// Waits by asking the exchange.
-pub(crate) async fn poll<T>(
-    shared: &Shared,
-    mut ask: impl FnMut(&mut crate::exchange::Exchange, &mut std::task::Context<'_>) -> Poll<T>,
-) -> T {
-    std::future::poll_fn(|context| ask(&mut shared.exchange(), context)).await
 }

@@ -83,6 +83,7 @@ impl Decision {
             }
             (Self::Allow, RequestKind::Permissions) => granted(asked, "turn"),
             (Self::AllowForSession, RequestKind::Permissions) => granted(asked, "session"),
+            (Self::Allow, RequestKind::Elicitation) if wants_content(asked) => return Err(not_a_decision()),
             (Self::Allow, RequestKind::Elicitation) => json!({"action": "accept", "content": {}}),
             (Self::Cancel, RequestKind::Elicitation) => json!({"action": "cancel"}),
             (_, RequestKind::Permissions | RequestKind::Elicitation) => return Err(not_offered()),
@@ -126,6 +127,12 @@ impl Decision {
         };
         offer.available_decisions.is_none_or(|offered| offered.iter().any(same_kind))
     }
+}
+
+/// Whether a tool server wants a form to be filled in.
+fn wants_content(asked: &Asked) -> bool {
+    let params: Value = asked.params.parse().unwrap_or_default();
+    params["requestedSchema"]["properties"].as_object().is_some_and(|properties| !properties.is_empty())
 }
 
 /// All that was asked for, for so long.
@@ -199,6 +206,9 @@ mod tests {
 
     #[test]
     fn what_is_no_decision_cannot_be_decided() {
+        let form = json!({"requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}});
+        let refusal = said("mcpServer/elicitation/request", &form, &Decision::Allow);
+        assert!(refusal.contains("wants an answer of its own"), "{refusal}");
         let refusal = said("item/tool/call", &json!({}), &Decision::Allow);
         assert_eq!(refusal, "item/tool/call wants an answer of its own: a decision can only deny it");
     }

@@ -2,11 +2,15 @@
 //! worker says is read.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
 use wire::{Json, PeerError};
 
 use crate::event::{Placed, Told};
-use crate::requests;
+use crate::protocol::calls::TurnInterrupt;
+use crate::protocol::{Call, TurnInterruptParams};
+use crate::v1::calls::{
+    AddConversationListenerAnswer, ConversationParams, InterruptConversation, RemoveConversationListener,
+    RemoveConversationListenerParams,
+};
 use crate::v2;
 
 /// A call that is ready to be sent.
@@ -17,8 +21,15 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn new(method: &str, params: &Value) -> Self {
-        Self { method: method.into(), params: Some(requests::written(params)) }
+    /// A call of the protocol. Its parameters are structs of ours, which can be written.
+    pub(crate) fn of<C: Call>(params: &C::Params) -> Self {
+        Self::named::<C>(C::METHOD, params)
+    }
+
+    /// The same under the name that the worker has for it.
+    pub(crate) fn named<C: Call>(method: &str, params: &C::Params) -> Self {
+        let params = Json::of(params).expect("a struct with named fields can be written");
+        Self { method: method.into(), params: Some(params) }
     }
 }
 
@@ -69,22 +80,21 @@ impl Reader {
 
     /// What listens for a conversation now.
     pub(crate) fn listener(&self, result: &Json) -> Option<Box<str>> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Added {
-            subscription_id: Box<str>,
-        }
-        result.parse::<Added>().ok().map(|added| added.subscription_id)
+        result.parse::<AddConversationListenerAnswer>().ok().map(|added| added.subscription_id)
     }
 
     pub(crate) fn interrupt(&self, thread: &str, turn: &str) -> Line {
         match self {
-            Self::V2 => Line::new("turn/interrupt", &json!({"threadId": thread, "turnId": turn})),
-            Self::V1(_) => Line::new("interruptConversation", &json!({"conversationId": thread})),
+            Self::V2 => {
+                let params = TurnInterruptParams { thread_id: thread.into(), turn_id: turn.into() };
+                Line::of::<TurnInterrupt>(&params)
+            }
+            Self::V1(_) => Line::of::<InterruptConversation>(&ConversationParams { conversation_id: thread.into() }),
         }
     }
 
     pub(crate) fn unlisten(&self, listener: &str) -> Line {
-        Line::new("removeConversationListener", &json!({"subscriptionId": listener}))
+        let params = RemoveConversationListenerParams { subscription_id: listener.into() };
+        Line::of::<RemoveConversationListener>(&params)
     }
 }

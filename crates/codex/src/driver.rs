@@ -64,22 +64,26 @@ impl Shared {
 
 /// Runs the connection until the worker is gone or somebody stops it.
 pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbacks: Arc<Callbacks>) {
+    let _unfinished = Unfinished(Arc::clone(&shared));
     // Owned here, so that no callback outlives its connection.
     let mut deciding = JoinSet::new();
     let ladder = loop {
         if let Some(ladder) = shared.stop_wanted() {
             break ladder;
         }
-        let (wake, reading) = {
+        let (wake, reading, asked) = {
             let mut exchange = shared.exchange();
             step(&mut exchange, &mut transport);
-            while let Some(asked) = exchange.next_asked() {
-                callbacks.decide(asked, &mut exchange, &shared, &mut deciding);
-            }
             transport.transmit(&mut exchange.connection);
             let reading = if exchange.connection.wants_read() { Reading::Wanted } else { Reading::Paused };
-            (exchange.poll_timeout().map(Instant::from_std), reading)
+            (exchange.poll_timeout().map(Instant::from_std), reading, exchange.take_asked())
         };
+        // Not under the lock: a runtime that shuts down drops what is spawned at once, and that wants the lock.
+        for asked in asked {
+            callbacks.decide(asked, &shared, &mut deciding);
+        }
+        // Here and not below, where a worker that floods would not let it come to that.
+        while deciding.try_join_next().is_some() {}
         // Biased: deadlines first, so that a worker that floods cannot starve them. What handles want is sent above
         // in every round, so the bell may come last.
         tokio::select! {
@@ -90,7 +94,6 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbac
             ready = transport.ready(reading) => if matches!(ready, Ready::Ended) {
                 break Ladder::default();
             },
-            Some(_) = deciding.join_next() => {}
             () = shared.bell.notified() => {}
         }
     };
@@ -99,6 +102,24 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbac
     let end = transport.stop(ladder).await;
     shared.exchange().end(&format!("{deafness}{end}"));
     shared.end.send_replace(Some(Arc::new(end)));
+}
+
+/// However the task ends, by a panic or with its runtime, nobody is left waiting for it.
+struct Unfinished(Arc<Shared>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let mut exchange = self.0.exchange();
+        exchange.connection.close();
+        exchange.advance(0, Instant::now().into_std());
+        exchange.end(&End::Dropped.to_string());
+        drop(exchange);
+        self.0.end.send_if_modified(|end| {
+            let is_first = end.is_none();
+            end.get_or_insert_with(|| Arc::new(End::Dropped));
+            is_first
+        });
+    }
 }
 
 /// What was read becomes what it means; the connection takes it in portions.

@@ -72,6 +72,10 @@ impl Endpoint {
         Ok(Self { authorization: Some(header), ..self })
     }
 
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.authorization.as_ref()?.to_str().ok()?.strip_prefix("Bearer ")
+    }
+
     /// Trusts these certificate authorities, in PEM form, instead of the system's.
     ///
     /// # Errors

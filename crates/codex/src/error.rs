@@ -1,6 +1,6 @@
 //! Why a call has no result, and whether the worker may have acted on it all the same.
 
-use wire::{Outcome, PeerError, Refused};
+use wire::{Json, Outcome, PeerError, Refused};
 
 use crate::abilities::Unable;
 use crate::backoff::OVERLOADED;
@@ -35,6 +35,8 @@ pub enum CallError {
         method: Box<str>,
         /// What does not fit.
         reason: Box<str>,
+        /// The answer as it came: the work was done.
+        answer: Json,
     },
     /// The parameters cannot be written as JSON.
     #[error("the parameters of {method} cannot be written: {reason}")]
@@ -85,6 +87,10 @@ impl CallError {
             Self::Failed { error, .. } => Trap::of(error),
             _ => None,
         }
+    }
+
+    pub(crate) fn unexpected(method: &str, reason: &impl ToString, answer: &Json) -> Self {
+        Self::Unexpected { method: method.into(), reason: reason.to_string().into(), answer: answer.clone() }
     }
 
     pub(crate) fn of(method: &str, outcome: Outcome) -> Self {
@@ -143,7 +149,7 @@ fn advice(error: &PeerError) -> &'static str {
         Some(Trap::NeverRan) => "; a thread can be resumed once it had a turn",
         Some(Trap::HeldElsewhere) => "; stop the worker that has it, or fork the thread",
         Some(Trap::NotLoaded) => "; resume the thread first",
-        Some(Trap::NoSuchTurn) => "; its end is the truth",
+        Some(Trap::NoSuchTurn) => "; it is over, or was never the one",
         None => "",
     }
 }

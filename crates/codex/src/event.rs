@@ -1,6 +1,7 @@
 //! What a turn reports, in our own closed vocabulary. `docs/events.md` fixes its JSON form.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use wire::Json;
 
 use crate::requests::RequestKind;
@@ -226,6 +227,16 @@ pub enum ConnectionEvent {
         /// What.
         message: Box<str>,
     },
+    /// Something of a turn that nobody here has started or follows: one of another client, or an earlier one whose usage
+    /// is told again.
+    Turn {
+        /// The thread.
+        thread: Box<str>,
+        /// The turn, where the worker names it.
+        turn: Option<Box<str>>,
+        /// What happened.
+        event: TurnEvent,
+    },
     /// A line of the worker that could not be used.
     PassedOver {
         /// What was wrong with it, and how it begins.
@@ -299,6 +310,21 @@ pub struct Item {
     pub status: Option<Box<str>>,
     /// All of it, as it came.
     pub raw: Json,
+}
+
+impl Item {
+    /// What a message says, whichever shape its version has for it.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        let raw: Value = self.raw.parse().ok()?;
+        let whole = [&raw["text"], &raw["message"]].into_iter().find_map(Value::as_str);
+        whole.map(str::to_owned).or_else(|| {
+            let item = &raw["item"];
+            let parts = item["AgentMessage"]["content"].as_array().or_else(|| item["content"].as_array())?;
+            let texts = parts.iter().filter_map(|part| part["Text"]["text"].as_str().or_else(|| part["text"].as_str()));
+            Some(texts.collect())
+        })
+    }
 }
 
 /// Tokens.

@@ -3,9 +3,11 @@
 
 mod asked;
 mod errands;
+mod items;
 mod mailbox;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod turns;
 
 use std::collections::HashMap;
@@ -15,8 +17,9 @@ use std::time::Instant;
 use wire::{CallId, Connection, Event, Json, JsonRpcField, NotOpen, Outcome, PeerError, Refused, Request, RequestId};
 
 pub use asked::{Asked, Patience};
+pub(crate) use turn::Naming;
 pub use turns::Busy;
-pub(crate) use turns::{Naming, TurnKey};
+pub(crate) use turns::TurnKey;
 
 use crate::dialect::{Line, Reader};
 use crate::event::{ConnectionEvent, Placed, Told, TurnEvent};
@@ -33,20 +36,13 @@ pub struct Limits {
     pub turn_bytes_max: usize,
     /// What may wait for one reader of the connection's own events.
     pub events_bytes_max: usize,
-    /// Readers of those events.
-    pub event_readers_max: usize,
     /// The JSON-RPC below.
     pub wire: wire::Limits,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            turn_bytes_max: 8 << 20,
-            events_bytes_max: 1 << 20,
-            event_readers_max: 64,
-            wire: wire::Limits::default(),
-        }
+        Self { turn_bytes_max: 8 << 20, events_bytes_max: 1 << 20, wire: wire::Limits::default() }
     }
 }
 
@@ -123,7 +119,7 @@ impl Exchange {
             claimed,
             end: None,
         };
-        exchange.unclaimed_events = exchange.attach_events();
+        exchange.unclaimed_events = Some(exchange.attach_events());
         exchange
     }
 
@@ -137,7 +133,7 @@ impl Exchange {
                 Event::Settled { call, outcome } => self.settle(call, outcome, now),
                 Event::Notification(told) => {
                     let params = told.params.unwrap_or_else(requests::nothing);
-                    self.handle_notification(&told.method, &params);
+                    self.handle_notification(&told.method, &params, now);
                 }
                 Event::Request(request) => self.handle_request(request, unix_seconds, now),
                 Event::Reported(report) => {
@@ -201,10 +197,15 @@ impl Exchange {
             }
             Err(refused) => {
                 self.turns.abandon(turn, &mut self.errands);
-                self.turns.refused(turn, Outcome::Closed(wire::Progress::Queued), &mut self.errands);
+                self.turns.refused(turn, Outcome::Closed(wire::Progress::Queued), deadline, &mut self.errands);
                 Err(refused.into())
             }
         }
+    }
+
+    /// A turn of somebody else runs in a thread that was just loaded.
+    pub(crate) fn handle_busy(&mut self, thread: &str) {
+        self.turns.handle_busy(thread);
     }
 
     /// Follows a turn that runs already.
@@ -236,9 +237,9 @@ impl Exchange {
         self.run_errands(now);
     }
 
-    /// The next request that nobody has looked at.
-    pub(crate) fn next_asked(&mut self) -> Option<Asked> {
-        self.requests.next_fresh()
+    /// The requests that nobody has looked at.
+    pub(crate) fn take_asked(&mut self) -> Vec<Asked> {
+        std::iter::from_fn(|| self.requests.next_fresh()).collect()
     }
 
     /// Leaves a request to the reader of the stream of requests, or declines it if there is none.
@@ -287,13 +288,10 @@ impl Exchange {
         }
     }
 
-    /// A reader of the connection's own events; `None` if there are too many.
-    pub(crate) fn attach_events(&mut self) -> Option<EventsKey> {
+    /// A reader of the connection's own events.
+    pub(crate) fn attach_events(&mut self) -> EventsKey {
         if let Some(unclaimed) = self.unclaimed_events.take() {
-            return Some(unclaimed);
-        }
-        if self.events.len() >= self.limits.event_readers_max {
-            return None;
+            return unclaimed;
         }
         let key = EventsKey(self.next_events);
         self.next_events += 1;
@@ -302,7 +300,7 @@ impl Exchange {
             mailbox.finish();
         }
         self.events.insert(key, mailbox);
-        Some(key)
+        key
     }
 
     pub(crate) fn poll_events(&mut self, key: EventsKey, context: &mut Context<'_>) -> Poll<Option<ConnectionEvent>> {
@@ -366,7 +364,7 @@ impl Exchange {
         };
         match name {
             Ok(name) => self.turns.answered(turn, name, deadline, &mut self.errands),
-            Err(outcome) => self.turns.refused(turn, outcome, &mut self.errands),
+            Err(outcome) => self.turns.refused(turn, outcome, deadline, &mut self.errands),
         }
     }
 
@@ -377,21 +375,21 @@ impl Exchange {
             _ => None,
         };
         let Some(listener) = listener else {
-            return self.turns.refused(turn, settled, &mut self.errands);
+            return self.turns.refused(turn, settled, deadline, &mut self.errands);
         };
         self.turns.listen(turn, listener);
         if !self.turns.is_wanted(turn) {
-            return self.turns.refused(turn, Outcome::Cancelled(wire::Progress::Queued), &mut self.errands);
+            return self.turns.refused(turn, Outcome::Cancelled(wire::Progress::Queued), deadline, &mut self.errands);
         }
         match self.connection.call(&start.method, start.params.as_ref(), deadline) {
             Ok(call) => {
                 self.calls.insert(call, Purpose::Start { turn, deadline });
             }
-            Err(_) => self.turns.refused(turn, Outcome::Closed(wire::Progress::Queued), &mut self.errands),
+            Err(_) => self.turns.refused(turn, Outcome::Closed(wire::Progress::Queued), deadline, &mut self.errands),
         }
     }
 
-    fn handle_notification(&mut self, method: &str, params: &Json) {
+    fn handle_notification(&mut self, method: &str, params: &Json, now: Instant) {
         let mut told = std::mem::take(&mut self.told);
         self.reader.notification(method, params, &mut told);
         for told in told.drain(..) {
@@ -399,7 +397,7 @@ impl Exchange {
                 Told::Turn(placed) => self.handle_placed(placed),
                 Told::Connection(event) => {
                     if let ConnectionEvent::ThreadStatus { thread, status, .. } = &event {
-                        self.turns.handle_status(thread, status);
+                        self.turns.handle_status(thread, status, now);
                     }
                     self.publish(&event);
                 }
@@ -416,10 +414,8 @@ impl Exchange {
             self.requests.close(&request);
             _ = self.connection.forget(&request);
         }
-        if let Some(homeless) = self.turns.handle(placed, &mut self.errands)
-            && let TurnEvent::Warning { message } = homeless.event
-        {
-            self.publish(&ConnectionEvent::Warning { message });
+        if let Some(Placed { thread, turn, event }) = self.turns.handle(placed, &mut self.errands) {
+            self.publish(&ConnectionEvent::Turn { thread, turn, event });
         }
     }
 
@@ -434,10 +430,11 @@ impl Exchange {
         let params = request.params.clone().unwrap_or_else(requests::nothing);
         let placed = self.reader.request(request.id.as_raw(), &request.method, &params);
         let asked = Asked::new(request, placed.as_ref(), self.patience, now);
-        let id = asked.id.clone();
+        let (id, method) = (asked.id.clone(), asked.method.clone());
         if self.requests.open(asked).is_none() {
-            let error = PeerError { code: -32001, message: "too much waits for a decision".into(), data: None };
-            _ = self.connection.answer(&id, Err(&error));
+            // Not an error: the oldest workers wait for ever after one.
+            let declined = requests::declined(&method, "too much waits for a decision");
+            _ = self.connection.answer(&id, declined.as_ref());
             return;
         }
         if let Some(placed) = placed {

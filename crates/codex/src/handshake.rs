@@ -64,7 +64,9 @@ impl Handshake {
     #[must_use]
     pub fn handle(&mut self, outcome: Outcome) -> Next {
         match outcome {
-            Outcome::Answered(result) => Next::Ready(Greeting::read(&result, self.fallback.take())),
+            Outcome::Answered(result) => {
+                Next::Ready(Greeting::read(&result, &self.initialize.client_name, self.fallback.take()))
+            }
             Outcome::Failed(error) if self.fallback.is_none() && is_about_params(&error) => {
                 self.fallback = Some(error);
                 Next::Retry(self.initialize.client_alone())
@@ -83,17 +85,18 @@ impl Initialize {
 }
 
 impl Greeting {
-    fn read(result: &Json, fallback: Option<PeerError>) -> Self {
+    fn read(result: &Json, client_name: &str, fallback: Option<PeerError>) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
         struct Known {
             user_agent: Box<str>,
         }
         let Known { user_agent } = result.parse().unwrap_or_default();
-        // `NAME/1.2.3 (…)`: the name is ours, so the version is what follows its slash.
-        let version = user_agent
-            .split_once('/')
-            .and_then(|(_, rest)| rest.split([' ', '(']).next())
+        // `NAME/1.2.3 (…)`: the name is ours, which may have a slash of its own, or that of an older codex.
+        let behind_ours = user_agent.strip_prefix(client_name).and_then(|rest| rest.strip_prefix('/'));
+        let version = behind_ours
+            .or_else(|| user_agent.split_once('/').map(|(_, rest)| rest))
+            .and_then(|rest| rest.split([' ', '(']).next())
             .filter(|version| version.starts_with(|first: char| first.is_ascii_digit()))
             .map(Box::from);
         Self { version, user_agent, fallback }
@@ -168,10 +171,11 @@ mod tests {
     fn the_version_is_read_from_the_user_agent() {
         let version = |agent: &str| {
             let result = json!({"userAgent": agent}).to_string();
-            Greeting::read(&Json::new(&result).expect("JSON"), None).version
+            Greeting::read(&Json::new(&result).expect("JSON"), "a/me", None).version
         };
         assert_eq!(version("me/1.23.4 (Debian 12; x86_64) x (me; 1)").as_deref(), Some("1.23.4"));
         assert_eq!(version("codex_cli_rs/1.77.0-alpha.2 (…)").as_deref(), Some("1.77.0-alpha.2"));
+        assert_eq!(version("a/me/1.23.4 (…)").as_deref(), Some("1.23.4"));
         assert_eq!(version("nobody").as_deref(), None);
         assert_eq!(version("a/b").as_deref(), None);
     }

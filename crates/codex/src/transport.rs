@@ -52,6 +52,8 @@ pub enum End {
     Child(Exit),
     /// The worker listens somewhere, and only the link to it ended.
     Socket(SocketEnd),
+    /// The runtime that it was made in is gone, and the link with it; a process of ours was killed.
+    Dropped,
 }
 
 impl Transport {
@@ -115,6 +117,7 @@ impl fmt::Display for End {
         match self {
             Self::Child(exit) => exit.fmt(f),
             Self::Socket(end) => end.fmt(f),
+            Self::Dropped => f.write_str("the runtime of this connection was shut down"),
         }
     }
 }

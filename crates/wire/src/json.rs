@@ -1,15 +1,16 @@
 //! JSON text that is known to be JSON and that nobody has typed yet.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// One JSON value as it was written: forwarded as it is, typed when somebody asks.
 ///
-/// Unlike `serde_json`'s raw value it is made from a checked line without checking it again.
+/// Unlike `serde_json`'s raw value it is made from a checked line without checking it again, and its clones share the text.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Json(Box<str>);
+pub struct Json(Arc<str>);
 
 impl Json {
     /// Writes a value as JSON.
@@ -64,7 +65,7 @@ impl Serialize for Json {
 /// Works only with `serde_json`, which alone knows the text of a value.
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(raw.into()))
+        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(raw.get().into()))
     }
 }
 

@@ -8,7 +8,7 @@ use std::{env, io};
 use supervise::{Ladder, Launch, Owner, SpawnError};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wire::{Connection, Outcome};
+use wire::Outcome;
 
 use super::calling::Calling;
 use super::{Client, Link, Options};
@@ -19,6 +19,7 @@ use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::exchange::Exchange;
 use crate::handshake::{Greeting, Handshake, INITIALIZED, Next};
+use crate::requests::written;
 use crate::transport::{ConnectError, End, Transport};
 use crate::waits::bounded;
 
@@ -101,7 +102,8 @@ impl Client {
                 if abilities.dialect == Dialect::V1 {
                     shared.exchange().reader = Reader::V1(Box::default());
                 }
-                let has_experimental_api = options.experimental_api;
+                // The second attempt at `initialize` asks for nothing.
+                let has_experimental_api = options.experimental_api && greeting.fallback.is_none();
                 let link = Link { shared, greeting, abilities, has_experimental_api, _task: task };
                 Ok(Self { link: Arc::new(link), call_timeout: options.call_timeout })
             }
@@ -118,19 +120,20 @@ async fn introduce(shared: &Arc<Shared>, options: &Options) -> Result<(Greeting,
     let deadline = Instant::now() + bounded(options.handshake_timeout);
     let (mut handshake, mut params) = Handshake::start(options.initialize());
     let greeting = loop {
-        let line = Line::new("initialize", &params);
+        let line = Line { method: "initialize".into(), params: Some(written(&params)) };
         match handshake.handle(Calling::start(shared, &line, deadline)?.await) {
             Next::Retry(again) => params = again,
             Next::Ready(greeting) => break greeting,
             Next::Failed(outcome) => return Err(CallError::of("initialize", outcome)),
         }
     };
-    shared.change(|exchange| Connection::notify(&mut exchange.connection, INITIALIZED, None))?;
+    shared.change(|exchange| exchange.connection.notify(INITIALIZED, None))?;
     let deadline = Instant::now() + PROBE_TIMEOUT;
     let probe = Calling::start(shared, &Line { method: PROBE.into(), params: None }, deadline)?.await;
     if let Outcome::Closed(_) = probe {
         return Err(CallError::of(PROBE, probe));
     }
     let abilities = Abilities::judge(&greeting, &probe);
+    abilities.name_of(abilities.first_call())?;
     Ok((greeting, abilities))
 }

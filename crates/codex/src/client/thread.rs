@@ -1,23 +1,34 @@
 //! Threads: start, resume and list them, and start turns in them, whatever the worker's dialect.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::Value;
+use std::future::poll_fn;
+
 use tokio::time::sleep_until;
 use wire::{Json, Outcome};
 
-use super::plan::{ThreadOptions, TurnOptions, Turns};
+use super::plan::v2::Turns;
+use super::plan::{self, ThreadOptions, TurnOptions};
 use super::turn::Turn;
-use super::{Client, poll, try_again};
+use super::{Client, try_again};
 use crate::abilities::{Ability, Dialect};
 use crate::backoff::OVERLOADED;
 use crate::dialect::Line;
 use crate::error::CallError;
 use crate::exchange::{Beginning, Naming};
+use crate::protocol::calls::{ThreadCompactStart, ThreadList, ThreadResume, ThreadStart, ThreadTurnsList, TurnStart};
+use crate::protocol::{
+    Call, ThreadCompactStartParams, ThreadListParams, ThreadTurnsListParams, ThreadTurnsListResponse,
+};
+use crate::v1::calls::{
+    AddConversationListener, ConversationParams, ListConversations, ListConversationsParams, NewConversation,
+    ResumeConversation, SendUserTurn,
+};
 
 /// How many pages of conversations are looked through for one; more have not been seen in any home.
 const PAGES_MAX: usize = 100;
 /// How many threads are listed at once.
-const PAGE_THREADS: usize = 100;
+const PAGE_THREADS: u32 = 100;
 
 /// A thread of a worker.
 #[derive(Clone, Debug)]
@@ -57,9 +68,23 @@ pub struct ThreadSummary {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Opened {
-    thread: Option<ThreadSummary>,
+    thread: Option<OpenedThread>,
     conversation_id: Option<Box<str>>,
     model: Option<Box<str>>,
+}
+
+#[derive(Deserialize)]
+struct OpenedThread {
+    id: Box<str>,
+    #[serde(default)]
+    status: Value,
+}
+
+impl OpenedThread {
+    /// Whether somebody's turn runs in it.
+    fn is_active(&self) -> bool {
+        self.status["type"] == "active"
+    }
 }
 
 impl Client {
@@ -71,7 +96,11 @@ impl Client {
         if !options.tools.is_empty() {
             self.need_experimental("thread/start.dynamicTools")?;
         }
-        let line = options.start(self.abilities())?;
+        let abilities = self.abilities();
+        let line = match abilities.dialect {
+            Dialect::V2 => Line::of::<ThreadStart>(&plan::v2::start(&options, abilities)?),
+            Dialect::V1 => Line::of::<NewConversation>(&plan::v1::start(&options, abilities)?),
+        };
         self.open(line, options).await
     }
 
@@ -81,23 +110,26 @@ impl Client {
     /// # Errors
     /// [`CallError`]; see its `trap` for a thread that never ran, or that another worker has.
     pub async fn resume_thread(&self, thread: &str, options: ThreadOptions) -> Result<Thread, CallError> {
-        let line = match self.abilities().dialect {
+        let abilities = self.abilities();
+        let line = match abilities.dialect {
             Dialect::V2 => {
                 let turns = if self.need_turn_pages().is_ok() { Turns::LeftOut } else { Turns::Whole };
-                options.resume(thread, turns)
+                Line::of::<ThreadResume>(&plan::v2::resume(thread, &options, turns))
             }
             Dialect::V1 => {
                 self.link.shared.exchange().reader.forget(thread);
-                ThreadOptions::resume_conversation(thread, self.path_of(thread).await?.as_deref())
+                let path = self.path_of(thread).await?;
+                Line::of::<ResumeConversation>(&plan::v1::resume(thread, path, &options, abilities)?)
             }
         };
         self.open(line, options).await
     }
 
-    /// A thread that is loaded already, or is about to be; nothing is asked of the worker.
+    /// A thread that is loaded already, or is about to be; nothing is asked of the worker. Its turns are as the thread was
+    /// started, but with a worker of the v1 dialect, where they are as [`ThreadOptions::default`] says.
     #[must_use]
-    pub fn thread(&self, thread: &str, options: ThreadOptions) -> Thread {
-        Thread { client: self.clone(), id: thread.into(), options, model: None }
+    pub fn thread(&self, thread: &str) -> Thread {
+        Thread { client: self.clone(), id: thread.into(), options: ThreadOptions::default(), model: None }
     }
 
     /// The threads that the worker keeps, from the cursor of an earlier page on.
@@ -113,8 +145,15 @@ impl Client {
             next_cursor: Option<Box<str>>,
         }
         let line = match self.abilities().dialect {
-            Dialect::V2 => Line::new("thread/list", &json!({"cursor": cursor, "limit": PAGE_THREADS})),
-            Dialect::V1 => Line::new("listConversations", &json!({"cursor": cursor, "pageSize": PAGE_THREADS})),
+            Dialect::V2 => Line::of::<ThreadList>(&ThreadListParams {
+                cursor: cursor.map(Into::into),
+                limit: Some(PAGE_THREADS),
+                ..ThreadListParams::default()
+            }),
+            Dialect::V1 => Line::of::<ListConversations>(&ListConversationsParams {
+                cursor: cursor.map(Into::into),
+                page_size: Some(PAGE_THREADS),
+            }),
         };
         let method = line.method.clone();
         let page: Page = parsed(&method, &self.send(line).await?)?;
@@ -125,9 +164,14 @@ impl Client {
 
     async fn open(&self, line: Line, options: ThreadOptions) -> Result<Thread, CallError> {
         let method = line.method.clone();
-        let opened: Opened = parsed(&method, &self.send(line).await?)?;
+        let answer = self.send(line).await?;
+        let opened: Opened = parsed(&method, &answer)?;
+        let is_busy = opened.thread.as_ref().is_some_and(OpenedThread::is_active);
         let id = opened.thread.map(|thread| thread.id).or(opened.conversation_id);
-        let id = id.ok_or_else(|| CallError::Unexpected { method, reason: "it names no thread".into() })?;
+        let id = id.ok_or_else(|| CallError::unexpected(&method, &"it names no thread", &answer))?;
+        if is_busy {
+            self.link.shared.exchange().handle_busy(&id);
+        }
         Ok(Thread { client: self.clone(), id, options, model: opened.model })
     }
 
@@ -178,10 +222,25 @@ impl Thread {
     /// # Errors
     /// [`CallError`], `Busy` among them.
     pub async fn start_turn(&self, options: impl Into<TurnOptions>) -> Result<Turn, CallError> {
-        let options = options.into();
-        let abilities = self.client.abilities();
-        let beginning = options.beginning(&self.id, &self.options, self.model.as_deref(), abilities)?;
-        self.begin(beginning).await
+        let turn = options.into();
+        let (thread, abilities) = (&*self.id, self.client.abilities());
+        self.begin(match abilities.dialect {
+            Dialect::V2 => Beginning {
+                naming: Naming::Answer,
+                listen: None,
+                start: Line::of::<TurnStart>(&plan::v2::turn(thread, &turn)),
+            },
+            Dialect::V1 => {
+                let params = plan::v1::turn(thread, &turn, &self.options, self.model.as_deref(), abilities)?;
+                let listener = ConversationParams { conversation_id: thread.into() };
+                Beginning {
+                    naming: Naming::FirstEvent,
+                    listen: Some(Line::of::<AddConversationListener>(&listener)),
+                    start: Line::of::<SendUserTurn>(&params),
+                }
+            }
+        })
+        .await
     }
 
     /// Makes the thread's history shorter; that is a turn of its own.
@@ -189,8 +248,9 @@ impl Thread {
     /// # Errors
     /// [`CallError`].
     pub async fn compact(&self) -> Result<Turn, CallError> {
-        let method = self.client.v2_method("thread/compact/start")?;
-        let start = Line::new(method, &json!({"threadId": self.id}));
+        let method = self.client.v2_method(ThreadCompactStart::METHOD)?;
+        let params = ThreadCompactStartParams { thread_id: self.id.to_string() };
+        let start = Line::named::<ThreadCompactStart>(method, &params);
         self.begin(Beginning { naming: Naming::FirstEvent, listen: None, start }).await
     }
 
@@ -203,14 +263,15 @@ impl Thread {
         Ok(Turn { client: self.client.clone(), key, thread: self.id.clone(), id: turn.into() })
     }
 
-    /// One page of its turns, as the worker tells them; `null` for the first.
+    /// One page of its turns, from the cursor of an earlier page on.
     ///
     /// # Errors
     /// [`CallError`]; older workers cannot.
-    pub async fn turns(&self, cursor: Option<&str>) -> Result<Json, CallError> {
-        let method = self.client.v2_method("thread/turns/list")?;
+    pub async fn turns(&self, cursor: Option<&str>) -> Result<ThreadTurnsListResponse, CallError> {
+        self.client.v2_method(ThreadTurnsList::METHOD)?;
         self.client.need_turn_pages()?;
-        self.client.send(Line::new(method, &json!({"threadId": self.id, "cursor": cursor}))).await
+        let params = ThreadTurnsListParams { cursor: cursor.map(Into::into), ..ThreadTurnsListParams::new(&*self.id) };
+        self.client.call::<ThreadTurnsList>(params).await
     }
 
     async fn begin(&self, beginning: Beginning) -> Result<Turn, CallError> {
@@ -223,8 +284,7 @@ impl Thread {
             let key = shared.change(|exchange| exchange.begin_turn(&self.id, begin, deadline.into_std()))?;
             // From here on a turn that is given up is interrupted, even before it has a name.
             let turn = Turn { client: self.client.clone(), key, thread: self.id.clone(), id: Box::default() };
-            let started = poll(shared, |exchange, context| exchange.poll_started(key, context));
-            let outcome = match started.await {
+            let outcome = match poll_fn(|context| shared.exchange().poll_started(key, context)).await {
                 Ok(id) => return Ok(turn.named(id)),
                 Err(outcome) => outcome,
             };
@@ -242,8 +302,5 @@ impl Thread {
 }
 
 fn parsed<'a, T: Deserialize<'a>>(method: &str, result: &'a Json) -> Result<T, CallError> {
-    result.parse().map_err(|error: serde_json::Error| CallError::Unexpected {
-        method: method.into(),
-        reason: error.to_string().into(),
-    })
+    result.parse().map_err(|error: serde_json::Error| CallError::unexpected(method, &error, result))
 }

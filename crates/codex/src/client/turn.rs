@@ -4,14 +4,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::Stream;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Client, Input};
+use super::{Client, Input, plan};
 use crate::dialect::Line;
 use crate::error::CallError;
 use crate::event::{TurnError, TurnEvent, TurnStatus, Usage};
 use crate::exchange::TurnKey;
+use crate::protocol::calls::TurnSteer;
+use crate::protocol::{Call, TurnSteerParams};
 
 /// A turn that runs.
 #[must_use = "a turn that is dropped is interrupted"]
@@ -63,10 +64,9 @@ impl Turn {
     /// # Errors
     /// [`CallError`]; `Trap::NoSuchTurn` if the turn has just ended.
     pub async fn steer(&self, input: &[Input]) -> Result<(), CallError> {
-        let method = self.client.v2_method("turn/steer")?;
-        let input: Vec<Value> = input.iter().map(Input::v2).collect();
-        let params = json!({"threadId": self.thread, "expectedTurnId": self.id, "input": input});
-        self.client.send(Line::new(method, &params)).await.map(drop)
+        let method = self.client.v2_method(TurnSteer::METHOD)?;
+        let params = TurnSteerParams::new(&*self.id, plan::v2::input(input), &*self.thread);
+        self.client.send(Line::named::<TurnSteer>(method, &params)).await.map(drop)
     }
 
     /// Reads on to the end.
@@ -80,6 +80,13 @@ impl Turn {
                         speaker = item;
                     }
                     text += &more;
+                }
+                // A review, for one, says its message whole and not in pieces.
+                TurnEvent::ItemCompleted { item } if &*item.kind == "agent_message" => {
+                    if let Some(whole) = item.text().filter(|whole| !whole.is_empty()) {
+                        text = whole;
+                        speaker = item.id;
+                    }
                 }
                 TurnEvent::TokenUsage { total, .. } => usage = Some(total),
                 TurnEvent::TurnEnded { status, error } => return Finished { status, error, text, usage },

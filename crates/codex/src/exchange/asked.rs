@@ -34,14 +34,14 @@ pub struct Asked {
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// A person, a rule or a callback that decides.
-    pub decision: Duration,
+    pub decision_timeout: Duration,
     /// The caller whose tool is called: it may have to be asked over a connection that comes and goes.
-    pub tool_call: Duration,
+    pub tool_call_timeout: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { decision: Duration::from_secs(10 * 60), tool_call: Duration::from_secs(60 * 60) }
+        Self { decision_timeout: Duration::from_secs(10 * 60), tool_call_timeout: Duration::from_secs(60 * 60) }
     }
 }
 
@@ -180,7 +180,7 @@ impl OpenRequests {
 impl Asked {
     pub(crate) fn new(request: wire::Request, place: Option<&Placed>, patience: Patience, now: Instant) -> Self {
         let kind = RequestKind::of(&request.method);
-        let limit = if kind == RequestKind::ToolCall { patience.tool_call } else { patience.decision };
+        let limit = if kind == RequestKind::ToolCall { patience.tool_call_timeout } else { patience.decision_timeout };
         Self {
             id: request.id,
             kind,

@@ -107,6 +107,12 @@ impl<T: Letter> Mailbox<T> {
         }
     }
 
+    /// So much never came here.
+    pub(crate) fn leave_out(&mut self, (events, bytes): (u64, u64)) {
+        self.left_out.0 += events;
+        self.left_out.1 += bytes;
+    }
+
     fn say_what_was_left_out(&mut self) {
         if let (events @ 1.., bytes) = take(&mut self.left_out) {
             self.append(T::cut(events, bytes));
@@ -146,7 +152,7 @@ impl Letter for TurnEvent {
             Self::Diff { diff } => diff.len(),
             Self::Plan { explanation, steps } => {
                 let step_bytes = |step: &PlanStep| step.step.len() + step.status.len() + EVENT_BYTES;
-                long(explanation.as_ref()) + steps.iter().map(step_bytes).sum::<usize>()
+                long(explanation.as_deref()) + steps.iter().map(step_bytes).sum::<usize>()
             }
             // Its id, kind and status are parts of the whole, which is there besides.
             Self::ItemStarted { item } | Self::ItemCompleted { item } => item.raw.get().len(),
@@ -156,7 +162,7 @@ impl Letter for TurnEvent {
             Self::Warning { message } => message.len(),
             Self::ToolProgress { item, message } => item.len() + message.len(),
             Self::TerminalInteraction { item, process, input } => item.len() + process.len() + input.len(),
-            Self::Error { error, .. } => error.message.len() + long(error.details.as_ref()),
+            Self::Error { error, .. } => error.message.len() + long(error.details.as_deref()),
             Self::TurnStarted { thread, turn } => thread.len() + turn.len(),
             Self::ReasoningPart { item, .. } => item.len(),
             Self::ApprovalResolved { request } => request.len(),
@@ -171,6 +177,7 @@ impl Letter for TurnEvent {
                 | Self::ApprovalWanted { .. }
                 | Self::ToolWanted { .. }
                 | Self::ApprovalResolved { .. }
+                | Self::ItemCompleted { .. }
                 | Self::TurnEnded { .. }
         )
     }
@@ -196,8 +203,8 @@ impl Letter for TurnEvent {
     }
 }
 
-fn long(text: Option<&Box<str>>) -> usize {
-    text.map_or(0, |text| text.len())
+fn long(text: Option<&str>) -> usize {
+    text.map_or(0, str::len)
 }
 
 /// A piece of a text, and which text it is a piece of.
@@ -220,11 +227,12 @@ impl Letter for ConnectionEvent {
             Self::AccountUpdated { params } | Self::RateLimits { params } => params.get().len(),
             Self::Raw { method, params } => method.len() + params.get().len(),
             Self::Warning { message } | Self::PassedOver { report: message } => message.len(),
+            Self::Turn { event, .. } => event.bytes(),
             Self::ThreadStatus { thread, status, flags } => {
                 thread.len() + status.len() + flags.iter().map(|flag| flag.len() + EVENT_BYTES).sum::<usize>()
             }
-            Self::LoginCompleted { error, .. } => long(error.as_ref()),
-            Self::ToolServerLogin { name, error, .. } => name.len() + long(error.as_ref()),
+            Self::LoginCompleted { error, .. } => long(error.as_deref()),
+            Self::ToolServerLogin { name, error, .. } => name.len() + long(error.as_deref()),
             Self::Cut { .. } => 0,
         }
     }

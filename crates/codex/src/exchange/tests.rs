@@ -1,12 +1,13 @@
 //! The exchange, played by hand: lines of the worker in; lines to the worker, and what readers get, out.
 
 mod hostile;
+mod spoiled;
 
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use expect_test::expect;
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::JsonRpcField;
 
 use super::{Beginning, Exchange, Limits, Naming, Patience, TurnKey};
@@ -48,7 +49,7 @@ impl Play {
     }
 
     fn begin(&mut self, thread: &str) -> TurnKey {
-        let start = Line::new("turn/start", &json!({"threadId": thread}));
+        let start = line("turn/start", &json!({"threadId": thread}));
         let beginning = Beginning { naming: Naming::Answer, listen: None, start };
         let turn = self.exchange.begin_turn(thread, beginning, self.now + MINUTE).unwrap();
         assert_eq!(self.sent().lines().count(), 1);
@@ -83,6 +84,10 @@ impl Play {
         self.exchange.handle_timeout(self.now);
         self.exchange.advance(17, self.now);
     }
+}
+
+fn line(method: &str, params: &Value) -> Line {
+    Line { method: method.into(), params: Some(crate::requests::written(params)) }
 }
 
 const STARTED: &str = r#"{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u1"}}}"#;
@@ -131,7 +136,7 @@ fn what_a_turn_has_begun_is_closed_before_its_end() {
 fn a_thread_has_one_turn_at_a_time() {
     let mut play = Play::new();
     let turn = play.running();
-    let start = Line::new("turn/start", &json!({}));
+    let start = line("turn/start", &json!({}));
     let again = Beginning { naming: Naming::Answer, listen: None, start };
     let refusal = play.exchange.begin_turn("t", again.clone(), play.now + MINUTE).unwrap_err();
     assert_eq!(refusal.to_string(), "thread t is busy with turn u1: wait for its end, or steer it");
@@ -144,7 +149,7 @@ fn a_thread_has_one_turn_at_a_time() {
 fn a_turn_of_somebody_else_makes_a_thread_busy_too_and_can_be_followed() {
     let mut play = Play::new();
     play.hear(&[STARTED]);
-    let start = Line::new("turn/start", &json!({}));
+    let start = line("turn/start", &json!({}));
     let beginning = Beginning { naming: Naming::Answer, listen: None, start };
     assert!(play.exchange.begin_turn("t", beginning, play.now + MINUTE).is_err());
     let turn = play.exchange.follow_turn("t", "u1").unwrap();
@@ -232,7 +237,7 @@ fn a_request_that_nobody_decides_is_declined_when_its_time_is_up() {
     play.exchange.attach_requests();
     play.running();
     play.hear(&[MAY_I]);
-    let asked = play.exchange.next_asked().unwrap();
+    let asked = play.exchange.take_asked().remove(0);
     play.exchange.leave_to_reader(&asked.id);
     play.wait(9 * MINUTE);
     assert_eq!(play.sent(), "");
@@ -249,7 +254,7 @@ fn a_request_without_anybody_to_decide_is_declined_at_once() {
     let mut play = Play::new();
     play.running();
     play.hear(&[MAY_I, r#"{"id":8,"method":"holo/deck"}"#, r#"{"id":9,"method":"currentTime/read"}"#]);
-    let asked = play.exchange.next_asked().unwrap();
+    let asked = play.exchange.take_asked().remove(0);
     play.exchange.leave_to_reader(&asked.id);
     expect![[r#"
         {"id":8,"error":{"code":-32601,"message":"unknown request"}}
@@ -264,7 +269,7 @@ fn what_somebody_else_has_answered_is_forgotten_without_a_word() {
     let mut play = Play::new();
     let turn = play.running();
     play.hear(&[MAY_I, r#"{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":7}}"#]);
-    assert!(play.exchange.next_asked().is_none());
+    assert!(play.exchange.take_asked().is_empty());
     assert_eq!(play.sent(), "");
     let read = play.read(turn);
     assert!(read.ends_with("{\"type\":\"approval_resolved\",\"request\":\"7\"}\n"), "{read}");
@@ -279,7 +284,72 @@ fn what_a_turn_asked_is_moot_when_it_is_over() {
         {"id":7,"result":{"decision":"decline"}}
     "#]]
     .assert_eq(&play.sent());
-    assert!(play.exchange.next_asked().is_none());
+    assert!(play.exchange.take_asked().is_empty());
+}
+
+#[test]
+fn a_turn_whose_end_is_never_told_is_over_when_its_thread_stays_idle() {
+    let mut play = Play::new();
+    let turn = play.running();
+    let status = |status: &str| {
+        format!(r#"{{"method":"thread/status/changed","params":{{"threadId":"t","status":{{"type":"{status}"}}}}}}"#)
+    };
+    play.hear(&[&status("idle"), &status("active")]);
+    play.wait(MINUTE);
+    assert_eq!(play.read(turn), "", "it went on");
+    play.hear(&[&status("idle")]);
+    play.wait(Duration::from_secs(9));
+    assert_eq!(play.read(turn), "", "its end may still come");
+    play.wait(Duration::from_secs(2));
+    expect![[r#"
+        {"type":"turn_ended","status":"lost","error":{"message":"the thread is idle, and the worker has not told how the turn ended","kind":null,"http_status":null,"details":null}}
+        over
+    "#]]
+    .assert_eq(&play.read(turn));
+}
+
+#[test]
+fn a_turn_that_begins_after_its_start_was_given_up_is_stopped() {
+    let mut play = Play::new();
+    let turn = play.begin("t");
+    play.wait(2 * MINUTE);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(matches!(play.exchange.poll_started(turn, &mut context), Poll::Ready(Err(_))));
+    play.exchange.drop_turn(turn, play.now);
+    let again = Beginning { naming: Naming::Answer, listen: None, start: line("turn/start", &json!({})) };
+    assert!(play.exchange.begin_turn("t", again.clone(), play.now + MINUTE).is_err(), "it may still begin");
+    play.hear(&[STARTED]);
+    expect![[r#"
+        {"id":2,"method":"turn/interrupt","params":{"threadId":"t","turnId":"u1"}}
+    "#]]
+    .assert_eq(&play.sent());
+    play.hear(&[COMPLETED]);
+    assert!(play.exchange.begin_turn("t", again, play.now + MINUTE).is_ok());
+}
+
+#[test]
+fn a_thread_whose_turn_never_begins_is_free_again_after_a_while() {
+    let mut play = Play::new();
+    let turn = play.begin("t");
+    play.wait(2 * MINUTE);
+    play.exchange.drop_turn(turn, play.now);
+    play.wait(2 * MINUTE);
+    play.begin("t");
+}
+
+#[test]
+fn what_happens_in_turns_of_others_is_told_of_the_connection() {
+    let mut play = Play::new();
+    let key = play.exchange.attach_events();
+    play.hear(&[HELLO]);
+    let mut context = Context::from_waker(Waker::noop());
+    let Poll::Ready(Some(event)) = play.exchange.poll_events(key, &mut context) else {
+        panic!("nothing was told");
+    };
+    assert_eq!(
+        serde_json::to_string(&event).unwrap(),
+        r#"{"type":"turn","thread":"t","turn":"u1","event":{"type":"text","item":"i","text":"hello"}}"#
+    );
 }
 
 /// Any order of what can happen: a turn tells its end once and last, and nothing of it is left behind.

@@ -2,14 +2,16 @@
 //! begun and not finished is closed before.
 
 use std::collections::{BTreeSet, HashMap};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use wire::{Outcome, Progress};
 
 use super::errands::Errand;
-use super::mailbox::{Mailbox, Posted, room, weight};
-use crate::event::{Item, Placed, TurnError, TurnEvent, TurnStatus};
+use super::items::Items;
+use super::mailbox::{Mailbox, room, weight};
+use super::turn::{Naming, Phase, Turn, may_begin, names_turn, slow_consumer};
+use crate::event::{Placed, TurnEvent};
 
 /// Names a turn before the worker has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,9 +26,13 @@ const NAME_BYTES_MAX: usize = 256;
 /// How long after the deadline of the call that starts it a turn may take to tell its name, where the answer does not.
 const NAME_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Items of one turn that may be begun and not finished; more, or more than its mailbox could hold, are not closed at
-/// its end.
-const OPEN_ITEMS_MAX: usize = 1024;
+/// How long after the deadline of the call that starts it a turn can still begin. It would be nobody's, so it is waited
+/// for and stopped.
+const LATE_START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a thread may be idle before a turn that has not told its end is over. The real worker says that the thread is
+/// idle just before it says that the turn is over, and some versions have been seen to forget the latter.
+const UNTOLD_END_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct Turns {
@@ -37,49 +43,10 @@ pub(crate) struct Turns {
     others: HashMap<Box<str>, Box<str>>,
     /// Those that were answered and have no name, and until when they may get one.
     unnamed: BTreeSet<(Instant, TurnKey)>,
+    /// Those whose thread is idle though they have not ended, and until when they may.
+    idle: BTreeSet<(Instant, TurnKey)>,
     next: u64,
     mailbox_bytes_max: usize,
-}
-
-#[derive(Debug)]
-struct Turn {
-    thread: Box<str>,
-    /// Known from what tells it first.
-    id: Option<Box<str>>,
-    naming: Naming,
-    phase: Phase,
-    mailbox: Mailbox<TurnEvent>,
-    open_items: Vec<Item>,
-    /// Whether the worker was told to stop it.
-    is_interrupted: bool,
-    /// Whether events had to be left out.
-    is_cut: bool,
-    has_reader: bool,
-    starter: Option<Waker>,
-    /// What listens for it, in the dialect that wants one.
-    listener: Option<Box<str>>,
-}
-
-#[derive(Debug)]
-enum Phase {
-    Starting {
-        is_answered: bool,
-        /// Its first events can overtake the answer to the call that starts it.
-        held: Vec<Placed>,
-        held_bytes: usize,
-    },
-    Refused(Option<Outcome>),
-    Running,
-    Over,
-}
-
-/// Where a turn gets its name from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
-    /// From the answer to the call that starts it, as in v2; what comes before may be of an earlier turn.
-    Answer,
-    /// From its first event, as in v1.
-    FirstEvent,
 }
 
 /// A thread does one thing at a time. The worker would take a second turn for more input to the first.
@@ -99,6 +66,7 @@ impl Turns {
             by_thread: HashMap::new(),
             others: HashMap::new(),
             unnamed: BTreeSet::new(),
+            idle: BTreeSet::new(),
             next: 0,
             mailbox_bytes_max,
         }
@@ -107,15 +75,12 @@ impl Turns {
     /// A turn that is about to be started in a thread.
     pub(crate) fn begin(&mut self, thread: &str, naming: Naming) -> Result<TurnKey, Busy> {
         self.claim(thread)?;
-        let phase = Phase::Starting { is_answered: false, held: Vec::new(), held_bytes: 0 };
-        Ok(self.insert(Turn::new(thread, naming, phase, self.mailbox_bytes_max)))
+        Ok(self.insert(Turn::new(thread, naming, Phase::starting(), self.mailbox_bytes_max)))
     }
 
     /// A turn that runs already, and that somebody else has started.
     pub(crate) fn follow(&mut self, thread: &str, turn: &str) -> Result<TurnKey, Busy> {
-        if self.others.get(thread).is_some_and(|running| **running == *turn) {
-            self.others.remove(thread);
-        }
+        self.others.remove(thread);
         self.claim(thread)?;
         let followed = Turn::new(thread, Naming::Answer, Phase::Running, self.mailbox_bytes_max);
         Ok(self.insert(Turn { id: Some(turn.into()), ..followed }))
@@ -176,46 +141,74 @@ impl Turns {
         self.run(key, errands);
     }
 
-    /// The call that starts the turn came to nothing.
-    pub(crate) fn refused(&mut self, key: TurnKey, outcome: Outcome, errands: &mut Vec<Errand>) {
+    /// The call that starts the turn came to nothing. If the worker may have begun it all the same, the thread stays busy
+    /// for a while, and the turn is stopped as soon as it is heard of.
+    pub(crate) fn refused(&mut self, key: TurnKey, outcome: Outcome, deadline: Instant, errands: &mut Vec<Errand>) {
         let Some(turn) = self.turns.get_mut(&key) else {
             return;
         };
+        let may_begin = turn.has_reader && may_begin(&outcome);
         let phase = std::mem::replace(&mut turn.phase, Phase::Refused(Some(outcome)));
-        self.by_thread.remove(&turn.thread);
-        let listener = turn.listener.take();
+        let (thread, listener) = (turn.thread.clone(), turn.listener.take());
+        self.by_thread.remove(&thread);
         if let Some(starter) = turn.starter.take() {
             starter.wake();
         }
         if !turn.has_reader {
             self.turns.remove(&key);
         }
-        match (listener, phase) {
-            (Some(listener), _) => errands.push(Errand::Unlisten { listener }),
-            // What the worker has begun all the same is heard of to its end.
-            (None, Phase::Starting { held, .. }) => held.iter().for_each(|placed| self.remember_other(placed)),
-            _ => {}
+        if may_begin {
+            let late = Turn::new(&thread, Naming::FirstEvent, Phase::starting(), 0);
+            let late = self.insert(Turn { has_reader: false, listener, ..late });
+            self.answered(late, None, deadline + LATE_START_TIMEOUT, errands);
+            if let Phase::Starting { held, .. } = phase {
+                held.into_iter().for_each(|placed| drop(self.handle(placed, errands)));
+            }
+        } else {
+            errands.extend(listener.map(|listener| Errand::Unlisten { listener }));
         }
     }
 
     pub(crate) fn first_deadline(&self) -> Option<Instant> {
-        self.unnamed.first().map(|(until, _)| *until)
+        self.unnamed.first().into_iter().chain(self.idle.first()).map(|(until, _)| *until).min()
     }
 
-    /// Gives up turns that should have told their name by now.
+    /// Gives up turns that should have told their name, or their end, by now.
     pub(crate) fn handle_timeout(&mut self, now: Instant, errands: &mut Vec<Errand>) {
-        while let Some((_, key)) = self.unnamed.first().copied().filter(|(until, _)| *until <= now) {
-            self.unnamed.pop_first();
+        while let Some(key) = pop_due(&mut self.unnamed, now) {
             if matches!(self.turns.get(&key), Some(Turn { phase: Phase::Starting { .. }, .. })) {
-                self.refused(key, Outcome::TimedOut(Progress::Sent), errands);
+                self.refused(key, Outcome::TimedOut(Progress::Sent), now, errands);
+            }
+        }
+        while let Some(key) = pop_due(&mut self.idle, now) {
+            self.post(
+                key,
+                TurnEvent::lost("the thread is idle, and the worker has not told how the turn ended"),
+                errands,
+            );
+        }
+    }
+
+    /// The worker says how a thread stands: one that does nothing is not busy with a turn.
+    pub(crate) fn handle_status(&mut self, thread: &str, status: &str, now: Instant) {
+        let is_idle = matches!(status, "idle" | "not_loaded" | "system_error");
+        if is_idle {
+            self.others.remove(thread);
+        }
+        if let Some(&key) = self.by_thread.get(thread)
+            && matches!(self.turns.get(&key), Some(Turn { phase: Phase::Running, .. }))
+        {
+            self.idle.retain(|(_, idle)| *idle != key);
+            if is_idle {
+                self.idle.insert((now + UNTOLD_END_TIMEOUT, key));
             }
         }
     }
 
-    /// The worker says how a thread stands: one that does nothing is not busy with a turn of others.
-    pub(crate) fn handle_status(&mut self, thread: &str, status: &str) {
-        if matches!(status, "idle" | "not_loaded" | "system_error") {
-            self.others.remove(thread);
+    /// The thread was loaded, and somebody else's turn runs in it.
+    pub(crate) fn handle_busy(&mut self, thread: &str) {
+        if !self.by_thread.contains_key(thread) && self.others.len() < OTHERS_MAX {
+            self.others.entry(thread.into()).or_insert_with(|| "of somebody else".into());
         }
     }
 
@@ -237,7 +230,7 @@ impl Turns {
         };
         let turn = self.turns.get_mut(&key)?;
         match &mut turn.phase {
-            Phase::Starting { held, held_bytes, .. } => {
+            Phase::Starting { held, held_bytes, left_out, .. } => {
                 if turn.naming == Naming::FirstEvent && turn.id.is_none() && names_turn(&placed.event) {
                     turn.id.clone_from(&placed.turn);
                 }
@@ -246,7 +239,8 @@ impl Turns {
                     *held_bytes += bytes;
                     held.push(placed);
                 } else {
-                    turn.is_cut = true;
+                    left_out.0 += 1;
+                    left_out.1 += bytes as u64;
                 }
                 self.run(key, errands);
                 None
@@ -286,7 +280,7 @@ impl Turns {
         };
         turn.has_reader = false;
         turn.mailbox = Mailbox::new(0);
-        turn.open_items = Vec::new();
+        turn.items = Items::default();
         match turn.phase {
             Phase::Refused(_) | Phase::Over => {
                 self.turns.remove(&key);
@@ -322,17 +316,21 @@ impl Turns {
         let Some(turn) = self.turns.get_mut(&key) else {
             return;
         };
-        let (Phase::Starting { is_answered: true, held, .. }, Some(id)) = (&mut turn.phase, turn.id.clone()) else {
+        let (Phase::Starting { is_answered: true, held, left_out, .. }, Some(id)) = (&mut turn.phase, turn.id.clone())
+        else {
             return;
         };
-        let held = std::mem::take(held);
+        let (held, left_out) = (std::mem::take(held), *left_out);
         turn.phase = Phase::Running;
+        turn.is_cut = left_out.0 > 0;
         if let Some(starter) = turn.starter.take() {
             starter.wake();
         }
         if !turn.has_reader || turn.is_cut {
             errands.extend(turn.interrupt());
         }
+        // First, since the last of what was held may be the end.
+        turn.mailbox.leave_out(left_out);
         for placed in held {
             if placed.turn.is_none_or(|turn| turn == id) {
                 self.post(key, placed.event, errands);
@@ -344,21 +342,20 @@ impl Turns {
         let Some(turn) = self.turns.get_mut(&key).filter(|turn| !matches!(turn.phase, Phase::Over)) else {
             return;
         };
-        turn.remember_item(&event);
         let TurnEvent::TurnEnded { status, error } = event else {
-            if turn.has_reader && turn.mailbox.post(event) == Posted::LeftOut {
-                turn.is_cut = true;
-                errands.extend(turn.interrupt());
-            }
+            errands.extend(turn.tell(event));
             return;
         };
-        turn.close_items(status);
-        let error = if turn.is_cut { Some(slow_consumer()) } else { error };
+        for item in turn.items.close(status) {
+            turn.mailbox.post(TurnEvent::ItemCompleted { item });
+        }
+        let error = error.or_else(|| turn.is_cut.then(slow_consumer));
         turn.mailbox.finish_with(TurnEvent::TurnEnded { status, error });
         errands.extend(turn.listener.take().map(|listener| Errand::Unlisten { listener }));
         turn.phase = Phase::Over;
         errands.extend(turn.id.clone().map(|id| Errand::Settle { thread: turn.thread.clone(), turn: id }));
         self.by_thread.remove(&turn.thread);
+        self.idle.retain(|(_, idle)| *idle != key);
         if let Some(starter) = turn.starter.take() {
             starter.wake();
         }
@@ -385,67 +382,10 @@ impl Turns {
     }
 }
 
-impl Turn {
-    fn new(thread: &str, naming: Naming, phase: Phase, mailbox_bytes_max: usize) -> Self {
-        Self {
-            thread: thread.into(),
-            id: None,
-            naming,
-            phase,
-            mailbox: Mailbox::new(mailbox_bytes_max),
-            open_items: Vec::new(),
-            is_interrupted: false,
-            is_cut: false,
-            has_reader: true,
-            starter: None,
-            listener: None,
-        }
-    }
-
-    fn interrupt(&mut self) -> Option<Errand> {
-        let (Phase::Running, Some(id)) = (&self.phase, &self.id) else {
-            return None;
-        };
-        // Once is enough, and the real worker never answers a second one.
-        let is_first = !std::mem::replace(&mut self.is_interrupted, true);
-        is_first.then(|| Errand::Interrupt { thread: self.thread.clone(), turn: id.clone() })
-    }
-
-    fn remember_item(&mut self, event: &TurnEvent) {
-        match event {
-            TurnEvent::ItemStarted { item } if self.has_reader && self.has_room_for(item) => {
-                self.open_items.push(item.clone());
-            }
-            TurnEvent::ItemCompleted { item } => self.open_items.retain(|open| open.id != item.id),
-            _ => {}
-        }
-    }
-
-    fn has_room_for(&self, item: &Item) -> bool {
-        let open_bytes: usize = self.open_items.iter().map(|open| open.raw.get().len()).sum();
-        self.open_items.len() < OPEN_ITEMS_MAX && open_bytes + item.raw.get().len() <= self.mailbox.bytes_max()
-    }
-
-    /// A worker does not complete what an interrupt, a steer or its own death has cut off.
-    fn close_items(&mut self, status: TurnStatus) {
-        let word = if status == TurnStatus::Lost { "lost" } else { "interrupted" };
-        for item in std::mem::take(&mut self.open_items) {
-            let item = Item { status: Some(word.into()), ..item };
-            self.mailbox.post(TurnEvent::ItemCompleted { item });
-        }
-    }
-}
-
-/// A turn that is stopped in the instant of its start may end without having begun.
-fn names_turn(event: &TurnEvent) -> bool {
-    matches!(event, TurnEvent::TurnStarted { .. } | TurnEvent::TurnEnded { .. })
-}
-
-fn slow_consumer() -> TurnError {
-    TurnError {
-        message: "the reader was too slow: events were left out and the turn was interrupted".into(),
-        kind: Some("slow_consumer".into()),
-        http_status: None,
-        details: None,
-    }
+fn pop_due(waiting: &mut BTreeSet<(Instant, TurnKey)>, now: Instant) -> Option<TurnKey> {
+    let (until, key) = waiting.first().copied()?;
+    (until <= now).then(|| {
+        waiting.pop_first();
+        key
+    })
 }

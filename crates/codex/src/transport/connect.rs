@@ -177,6 +177,11 @@ fn request(endpoint: &Endpoint) -> tungstenite::Result<Request<()>> {
 fn refusal(endpoint: &Endpoint, response: &Response<Option<Vec<u8>>>) -> ConnectError {
     let status: StatusCode = response.status();
     let body = String::from_utf8_lossy(response.body().as_deref().unwrap_or_default());
+    // Some answer with all that they were sent, and a secret shows in no text of ours.
+    let body = match endpoint.token() {
+        Some(token) => body.replace(token, "…").into(),
+        None => body,
+    };
     let said: String = body.trim().chars().filter(|letter| !letter.is_control()).take(REASON_CHARS_MAX).collect();
     let reason = if said.is_empty() { status.canonical_reason().unwrap_or("no reason").to_owned() } else { said };
     ConnectError::Refused { endpoint: endpoint.to_string(), status: status.as_u16(), reason }

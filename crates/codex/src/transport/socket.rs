@@ -308,3 +308,13 @@ fn frames(line: Vec<u8>, frame_bytes_max: usize) -> Vec<Message> {
         kind = Data::Continue;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::frames;
+
+    #[test]
+    fn a_limit_of_nothing_still_lets_a_byte_pass() {
+        assert_eq!(frames(b"{}\n".to_vec(), 0).len(), 2);
+    }
+}

@@ -58,6 +58,10 @@ impl Conversation {
         true
     }
 
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// Remembers that a request waits, and says in which turn.
     pub(crate) fn asked(&mut self, item: Option<&str>, request: &str) -> Option<Box<str>> {
         let running = self.running.as_mut()?;

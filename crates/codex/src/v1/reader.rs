@@ -14,6 +14,9 @@ use super::fields::Fields;
 use crate::event::{ConnectionEvent, Placed, Told, TurnEvent};
 use crate::requests::RequestKind;
 
+/// Conversations that are remembered. Of one that is forgotten between its turns only usage may be told twice.
+const CONVERSATIONS_MAX: usize = 1024;
+
 /// Reads what one connection receives.
 ///
 /// Every turn begins with [`TurnEvent::TurnStarted`], which is the first to name its id, and ends once.
@@ -52,6 +55,18 @@ impl Reader {
         self.conversations.remove(thread);
     }
 
+    /// Forgets another conversation, one that rests if there is one, before too many are remembered.
+    fn make_room(&mut self, thread: &str) {
+        if self.conversations.len() < CONVERSATIONS_MAX || self.conversations.contains_key(thread) {
+            return;
+        }
+        let resting = self.conversations.iter().find(|(_, conversation)| !conversation.is_running());
+        let other = resting.or_else(|| self.conversations.iter().next()).map(|(thread, _)| thread.clone());
+        if let Some(other) = other {
+            self.conversations.remove(&other);
+        }
+    }
+
     /// Whether the notification belongs to a conversation's turn.
     fn of_conversation(&mut self, kind: EventKind, method: &str, params: &Json, told: &mut Vec<Told>) -> bool {
         if matches!(kind, EventKind::SessionConfigured | EventKind::McpStartup) {
@@ -67,6 +82,7 @@ impl Reader {
         let raw = inner.as_ref().and_then(|_| fields.json("msg")).unwrap_or_else(|| params.clone());
         let turn = fields.id("id").or_else(|| inner.as_ref()?.id("turn_id")).or_else(|| fields.id("turn_id"));
         let message = Message { kind, method, params, turn, fields: inner.as_ref().unwrap_or(&fields), raw };
+        self.make_room(&thread);
         let conversation = self.conversations.entry(thread.clone()).or_default();
         conversation.take(&thread, &message, told)
     }
@@ -88,4 +104,25 @@ fn of_connection(kind: EventKind, method: &str, params: &Json) -> ConnectionEven
         _ => None,
     };
     event.unwrap_or_else(|| ConnectionEvent::Raw { method: method.into(), params: params.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversations_without_end_are_not_all_remembered_and_one_that_runs_is() {
+        let mut reader = Reader::default();
+        let mut told = Vec::new();
+        let started = |thread: &str| format!(r#"{{"conversationId":"{thread}","id":"1","msg":{{}}}}"#);
+        let mut hear = |method: &str, thread: &str| {
+            reader.notification(method, &Json::new(&started(thread)).unwrap(), &mut told);
+            reader.conversations.len()
+        };
+        hear("codex/event/task_started", "running");
+        let most =
+            (0..3 * CONVERSATIONS_MAX).map(|number| hear("codex/event/task_complete", &number.to_string())).max();
+        assert_eq!(most, Some(CONVERSATIONS_MAX));
+        assert!(reader.conversations.contains_key("running"));
+    }
 }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use codex::event::{ConnectionEvent, TurnStatus};
+use codex::protocol::calls::{ServerDiagnostics, ThreadLoadedList, ThreadStart};
+use codex::protocol::{ServerDiagnosticsParams, ThreadLoadedListParams, ThreadStartParams};
 use codex::requests::RequestKind;
 use codex::{
     Asked, CallError, Callbacks, Client, Decision, Input, Options, Patience, Sandbox, ThreadOptions, Tool, Trap,
@@ -138,7 +140,7 @@ async fn callbacks_decide_in_functions_and_async_functions() {
 async fn a_panic_a_missing_callback_and_a_late_one_decline() {
     let place = Place::new();
     let mut options = Options::new("tests", "1.0");
-    let patience = Patience { decision: Duration::from_millis(50), ..Patience::default() };
+    let patience = Patience { decision_timeout: Duration::from_millis(50), ..Patience::default() };
     options.callbacks = Callbacks::new()
         .on_approval(RequestKind::Command, |asked: Asked| async move {
             assert!(!asked.params.get().contains("panic"), "on purpose");
@@ -205,8 +207,66 @@ async fn experimental_things_are_refused_here_unless_they_were_asked_for() {
     let place = Place::new();
     let refused = client(&place).await.start_thread(options.clone()).await.err().unwrap();
     assert!(matches!(refused, CallError::Experimental { .. }), "{refused}");
-    let client = place.start(Options { experimental_api: true, ..Options::new("tests", "1.0") }).await;
-    client.start_thread(options).await.unwrap();
+    let plain = client(&place).await;
+    let refused = plain.call::<ServerDiagnostics>(ServerDiagnosticsParams::default()).await.err().unwrap();
+    assert_eq!(
+        refused.to_string(),
+        "server/diagnostics is experimental: ask for it with `experimental_api` when you connect"
+    );
+    let params = ThreadStartParams { project_id: Some("p".into()), ..ThreadStartParams::default() };
+    let refused = plain.call::<ThreadStart>(params).await.err().unwrap();
+    assert!(matches!(&refused, CallError::Experimental { what } if &**what == "thread/start.projectId"), "{refused}");
+    let experimental = Options { experimental_api: true, ..Options::new("tests", "1.0") };
+    let allowed = place.start(experimental.clone()).await;
+    allowed.start_thread(options.clone()).await.unwrap();
+    // The second attempt at the handshake asks for nothing.
+    let place = Place::new().with_script("[handshake]\nreject_v2 = true\n");
+    let refused = place.start(experimental).await.start_thread(options).await.err().unwrap();
+    assert!(matches!(refused, CallError::Experimental { .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn a_call_has_its_own_types_in_both_directions() {
+    let place = Place::new();
+    let client = client(&place).await;
+    let started = client.call::<ThreadStart>(ThreadStartParams::default()).await.unwrap();
+    let listed = client.call::<ThreadLoadedList>(ThreadLoadedListParams::default()).await.unwrap();
+    assert_eq!(listed.data, [started.thread.id]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_answered_ends_with_its_deadline() {
+    let place = Place::new().with_script("[calls]\nunanswered = [\"model/list\"]\n");
+    let client = client(&place).await.with_timeout(Duration::from_millis(50));
+    let error = client.raw("model/list", None).await.err().unwrap();
+    assert_eq!(error.to_string(), "model/list got no answer: its deadline passed");
+    assert!(error.work_may_have_run());
+}
+
+#[tokio::test]
+async fn a_thread_is_resumed_without_its_turns_and_they_are_listed_by_page() {
+    let place = Place::new();
+    let first = client(&place).await;
+    let thread = first.start_thread(ThreadOptions::default()).await.unwrap();
+    assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
+    first.stop().await;
+    let second = client(&place).await;
+    let resumed = second.resume_thread(thread.id(), ThreadOptions::default()).await.unwrap();
+    assert_eq!(resumed.turns(None).await.unwrap().data.len(), 1);
+    let line = place.captured().into_iter().find(|line| line.contains("thread/resume")).unwrap();
+    assert!(line.contains(r#""excludeTurns":true"#), "{line}");
+}
+
+#[tokio::test]
+async fn a_worker_that_can_do_nothing_that_we_need_is_no_worker() {
+    let place = Place::new();
+    let script = r#"while read -r line; do case "$line" in
+        *initialize\"*) echo '{"id":1,"result":{"userAgent":"tests/9.9.9"}}' ;;
+        *probe*) echo '{"id":2,"error":{"code":-32600,"message":"unknown variant, expected one of `cook`, `clean`"}}' ;;
+    esac; done"#;
+    let launch = supervise::Launch { program: "sh".into(), args: vec!["-c".into(), script.into()], ..place.launch() };
+    let error = Client::start(&launch, Options::new("tests", "1.0")).await.err().unwrap();
+    assert!(error.to_string().contains("cannot do thread/start"), "{error}");
 }
 
 #[tokio::test]

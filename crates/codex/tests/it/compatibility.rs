@@ -4,7 +4,7 @@
 //! tests have must pass every check.
 
 mod checks;
-mod lab;
+pub(crate) mod lab;
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,6 +18,8 @@ use lab::Lab;
 const BINARIES: &str = "SWITCHBOARD_CODEX_VERSIONS";
 /// Names the file for the cells.
 const CELLS: &str = "SWITCHBOARD_CODEX_CELLS";
+
+const NEWEST: &str = include_str!("../../../../schema/VERSION");
 
 /// Versions that are checked at the same time: they mostly wait.
 const AT_ONCE: usize = 3;
@@ -86,8 +88,7 @@ fn binaries() -> Vec<(String, PathBuf)> {
             pairs.map(|(version, path)| (version.into(), path.into())).collect()
         }
         Err(_) => {
-            let newest = include_str!("../../../../schema/VERSION").trim();
-            vec![(newest.into(), codex::binary().unwrap())]
+            vec![(NEWEST.trim().into(), codex::binary().unwrap())]
         }
     }
 }

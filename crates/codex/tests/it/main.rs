@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
+mod attack;
 mod client;
 mod client_of_old;
 #[cfg(feature = "real-codex")]
@@ -9,6 +10,8 @@ mod compatibility;
 mod examples;
 mod mutation;
 mod protocol;
+#[cfg(feature = "real-codex")]
+mod real_traps;
 mod support;
 mod translation;
 mod v1;

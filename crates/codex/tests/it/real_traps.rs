@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codex::event::{TurnEvent, TurnStatus};
-use codex::{CallError, Client, Endpoint, Options, ThreadOptions, Trap, Turn};
+use codex::{CallError, Client, Options, ThreadOptions, Trap, Turn};
 use serde_json::json;
 use tokio::time::timeout;
 use wire::Json;
@@ -12,106 +12,117 @@ use crate::compatibility::lab::Lab;
 
 const LONG: Duration = Duration::from_secs(30);
 
+/// Lets a test have a place for workers, and a model; that has a runtime of its own.
+fn run(test: impl AsyncFnOnce(Lab)) {
+    let lab = Lab::newest();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(test(lab));
+}
+
 async fn until_text(turn: &mut Turn) {
     while !matches!(timeout(LONG, turn.next()).await.unwrap().expect("the turn speaks"), TurnEvent::Text { .. }) {}
 }
 
-#[tokio::test]
-async fn a_second_interrupt_is_not_waited_for_and_open_items_are_closed() {
-    let lab = Lab::newest();
-    let client = lab.client().await.unwrap();
-    let thread = client.start_thread(lab.thread()).await.unwrap();
-    let mut turn = thread.start_turn("[[slow 1000 20]]").await.unwrap();
-    until_text(&mut turn).await;
-    turn.interrupt();
-    turn.interrupt();
-    let mut last_items = Vec::new();
-    while let Some(event) = timeout(LONG, turn.next()).await.unwrap() {
-        match event {
-            TurnEvent::ItemCompleted { item } => last_items.push((item.kind, item.status)),
-            TurnEvent::TurnEnded { status, .. } => assert_eq!(status, TurnStatus::Interrupted),
-            _ => {}
+#[test]
+fn a_second_interrupt_is_not_waited_for_and_open_items_are_closed() {
+    run(async |lab| {
+        let client = lab.client().await.unwrap();
+        let thread = client.start_thread(lab.thread()).await.unwrap();
+        let mut turn = thread.start_turn("[[slow 1000 20]]").await.unwrap();
+        until_text(&mut turn).await;
+        turn.interrupt();
+        turn.interrupt();
+        let mut last_items = Vec::new();
+        while let Some(event) = timeout(LONG, turn.next()).await.unwrap() {
+            match event {
+                TurnEvent::ItemCompleted { item } => last_items.push((item.kind, item.status)),
+                TurnEvent::TurnEnded { status, .. } => assert_eq!(status, TurnStatus::Interrupted),
+                _ => {}
+            }
         }
-    }
-    assert_eq!(last_items, [("agent_message".into(), Some("interrupted".into()))]);
-    // The worker itself never answers a second one: its deadline does.
-    let again = json!({"threadId": thread.id(), "turnId": turn.id()});
-    let impatient = client.with_timeout(Duration::from_secs(1));
-    let unanswered = impatient.raw("turn/interrupt", Some(Json::of(&again).unwrap())).await.err().unwrap();
-    assert!(matches!(unanswered, CallError::Unanswered { .. } | CallError::Failed { .. }), "{unanswered}");
-    let finished = thread.start_turn("[[text]]").await.unwrap().finish().await;
-    assert_eq!(finished.status, TurnStatus::Completed);
+        assert_eq!(last_items, [("agent_message".into(), Some("interrupted".into()))]);
+        // The worker itself never answers a second one: its deadline does.
+        let again = json!({"threadId": thread.id(), "turnId": turn.id()});
+        let impatient = client.with_timeout(Duration::from_secs(1));
+        let unanswered = impatient.raw("turn/interrupt", Some(Json::of(&again).unwrap())).await.err().unwrap();
+        assert!(matches!(unanswered, CallError::Unanswered { .. } | CallError::Failed { .. }), "{unanswered}");
+        let finished = thread.start_turn("[[text]]").await.unwrap().finish().await;
+        assert_eq!(finished.status, TurnStatus::Completed);
+    });
 }
 
-#[tokio::test]
-async fn a_busy_thread_is_not_steered_by_mistake() {
-    let lab = Lab::newest();
-    let client = lab.client().await.unwrap();
-    let thread = client.start_thread(lab.thread()).await.unwrap();
-    let mut turn = thread.start_turn("[[slow 20 20]]").await.unwrap();
-    until_text(&mut turn).await;
-    assert!(matches!(thread.start_turn("[[text]]").await, Err(CallError::Busy(_))));
-    assert_eq!(turn.finish().await.status, TurnStatus::Completed);
+#[test]
+fn a_busy_thread_is_not_steered_by_mistake() {
+    run(async |lab| {
+        let client = lab.client().await.unwrap();
+        let thread = client.start_thread(lab.thread()).await.unwrap();
+        let mut turn = thread.start_turn("[[slow 20 20]]").await.unwrap();
+        until_text(&mut turn).await;
+        assert!(matches!(thread.start_turn("[[text]]").await, Err(CallError::Busy(_))));
+        assert_eq!(turn.finish().await.status, TurnStatus::Completed);
+    });
 }
 
-#[tokio::test]
-async fn resumes_that_cannot_be_say_why() {
-    let lab = Lab::newest();
-    let client = lab.client().await.unwrap();
-    let never_ran = client.start_thread(lab.thread()).await.unwrap();
-    let thread = client.start_thread(lab.thread()).await.unwrap();
-    assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
-    let other = lab.client().await.unwrap();
-    let trap = async |id: &str| other.resume_thread(id, lab.thread()).await.err().and_then(|error| error.trap());
-    assert_eq!(trap(thread.id()).await, Some(Trap::HeldElsewhere));
-    assert_eq!(trap(never_ran.id()).await, Some(Trap::NeverRan));
-    let unloaded = other.thread(thread.id(), lab.thread()).start_turn("[[text]]").await.err().unwrap();
-    assert_eq!(unloaded.trap(), Some(Trap::NotLoaded), "{unloaded}");
+#[test]
+fn resumes_that_cannot_be_say_why() {
+    run(async |lab| {
+        let client = lab.client().await.unwrap();
+        let never_ran = client.start_thread(lab.thread()).await.unwrap();
+        let thread = client.start_thread(lab.thread()).await.unwrap();
+        assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
+        let other = lab.client().await.unwrap();
+        let trap = async |id: &str| other.resume_thread(id, lab.thread()).await.err().and_then(|error| error.trap());
+        assert_eq!(trap(thread.id()).await, Some(Trap::HeldElsewhere));
+        assert_eq!(trap(never_ran.id()).await, Some(Trap::NeverRan));
+        let unloaded = other.thread(thread.id()).start_turn("[[text]]").await.err().unwrap();
+        assert_eq!(unloaded.trap(), Some(Trap::NotLoaded), "{unloaded}");
+    });
 }
 
-#[tokio::test]
-async fn a_worker_that_is_stopped_in_mid_turn_keeps_the_turn_as_interrupted() {
-    let lab = Lab::newest();
-    let client = lab.client().await.unwrap();
-    let thread = client.start_thread(lab.thread()).await.unwrap();
-    let mut turn = thread.start_turn("[[slow 1000 20]]").await.unwrap();
-    until_text(&mut turn).await;
-    client.stop().await;
-    assert_eq!(turn.finish().await.status, TurnStatus::Lost);
-    let client = lab.client().await.unwrap();
-    let thread = client.resume_thread(thread.id(), lab.thread()).await.unwrap();
-    let turns = thread.turns(None).await.unwrap();
-    assert!(turns.get().contains("\"interrupted\""), "{}", turns.get());
-    assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
+#[test]
+fn a_worker_that_is_stopped_in_mid_turn_keeps_the_turn_as_interrupted() {
+    run(async |lab| {
+        let client = lab.client().await.unwrap();
+        let thread = client.start_thread(lab.thread()).await.unwrap();
+        let mut turn = thread.start_turn("[[slow 1000 20]]").await.unwrap();
+        until_text(&mut turn).await;
+        client.stop().await;
+        assert_eq!(turn.finish().await.status, TurnStatus::Lost);
+        let client = lab.client().await.unwrap();
+        let thread = client.resume_thread(thread.id(), lab.thread()).await.unwrap();
+        let turns = thread.turns(None).await.unwrap();
+        assert_eq!(turns.data.first().map(|turn| turn.status.as_str()), Some("interrupted"));
+        assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
+    });
 }
 
 /// What waits for a decision survives the connection that was asked, and is asked again under the same id.
-#[tokio::test]
-async fn a_parked_turn_is_followed_from_another_connection() {
-    let lab = Lab::newest();
-    let worker = lab.listening().await;
-    let endpoint: Endpoint = worker.endpoint().parse().unwrap();
-    let options = || Options { experimental_api: true, ..Options::new("tests", "1.0") };
-    let asking = ThreadOptions { approval_policy: codex::ApprovalPolicy::Untrusted, ..lab.thread() };
+#[test]
+fn a_parked_turn_is_followed_from_another_connection() {
+    run(async |lab| {
+        let worker = lab.listening().await;
+        let options = || Options { experimental_api: true, ..Options::new("tests", "1.0") };
+        let asking = ThreadOptions { approval_policy: codex::ApprovalPolicy::Untrusted, ..lab.thread() };
 
-    let first = Client::connect(&endpoint, options()).await.unwrap();
-    let mut requests = first.requests().unwrap();
-    let thread = first.start_thread(asking.clone()).await.unwrap();
-    let turn = thread.start_turn("[[shell touch parked]]").await.unwrap();
-    let asked = timeout(LONG, requests.next()).await.unwrap().unwrap().asked;
-    let (thread, turn_id) = (thread.id().to_owned(), turn.id().to_owned());
-    // The link is cut: nothing is interrupted, since nothing can be said any more.
-    first.stop().await;
-    assert_eq!(turn.finish().await.status, TurnStatus::Lost);
+        let first = Client::connect(&worker.endpoint, options()).await.unwrap();
+        let mut requests = first.requests().unwrap();
+        let thread = first.start_thread(asking.clone()).await.unwrap();
+        let turn = thread.start_turn("[[shell touch parked]]").await.unwrap();
+        let asked = timeout(LONG, requests.next()).await.unwrap().unwrap().asked;
+        let (thread, turn_id) = (thread.id().to_owned(), turn.id().to_owned());
+        // The link is cut: nothing is interrupted, since nothing can be said any more.
+        first.stop().await;
+        assert_eq!(turn.finish().await.status, TurnStatus::Lost);
 
-    let second = Client::connect(&endpoint, options()).await.unwrap();
-    let mut requests = second.requests().unwrap();
-    let turn = second.thread(&thread, asking.clone()).follow(&turn_id).unwrap();
-    second.resume_thread(&thread, asking).await.unwrap();
-    let again = timeout(LONG, requests.next()).await.unwrap().unwrap();
-    assert_eq!(again.asked.id.as_raw(), asked.id.as_raw());
-    again.decide(&codex::Decision::Allow).unwrap();
-    assert_eq!(timeout(LONG, turn.finish()).await.unwrap().status, TurnStatus::Completed);
-    assert!(lab.file("parked").exists());
-    worker.stop().await;
+        let second = Client::connect(&worker.endpoint, options()).await.unwrap();
+        let mut requests = second.requests().unwrap();
+        let turn = second.thread(&thread).follow(&turn_id).unwrap();
+        second.resume_thread(&thread, asking).await.unwrap();
+        let again = timeout(LONG, requests.next()).await.unwrap().unwrap();
+        assert_eq!(again.asked.id.as_raw(), asked.id.as_raw());
+        again.decide(&codex::Decision::Allow).unwrap();
+        assert_eq!(timeout(LONG, turn.finish()).await.unwrap().status, TurnStatus::Completed);
+        assert!(lab.file("parked").exists());
+        worker.stop().await;
+    });
 }

@@ -9,7 +9,7 @@ const RESOLVED: &str = r#"{"method":"serverRequest/resolved","params":{"threadId
 const OVERLOADED: &str = r#"{"id":2,"error":{"code":-32001,"message":"Server overloaded; retry later."}}"#;
 
 fn plain_start() -> Beginning {
-    let start = Line::new("turn/start", &json!({"threadId": "t"}));
+    let start = line("turn/start", &json!({"threadId": "t"}));
     Beginning { naming: Naming::Answer, listen: None, start }
 }
 
@@ -28,7 +28,7 @@ impl Play {
 
     /// A turn that its first event is to name.
     fn begin_unnamed(&mut self) -> TurnKey {
-        let start = Line::new("thread/compact/start", &json!({"threadId": "t"}));
+        let start = line("thread/compact/start", &json!({"threadId": "t"}));
         let beginning = Beginning { naming: Naming::FirstEvent, listen: None, start };
         let turn = self.exchange.begin_turn("t", beginning, self.now + MINUTE).unwrap();
         self.sent();
@@ -55,6 +55,8 @@ fn a_turn_that_is_never_named_is_given_up_and_leaves_its_thread_free() {
     play.wait(2 * MINUTE);
     assert!(matches!(play.poll_started(turn), Poll::Ready(Err(wire::Outcome::TimedOut(_)))));
     play.exchange.drop_turn(turn, play.now);
+    assert!(!play.is_free(), "it may still begin");
+    play.wait(2 * MINUTE);
     assert!(play.is_free());
 }
 
@@ -190,7 +192,7 @@ fn requests_that_were_taken_back_leave_no_trace_with_a_reader_who_never_looks() 
     play.running();
     for _ in 0..2000 {
         play.hear(&[MAY_I]);
-        while let Some(asked) = play.exchange.next_asked() {
+        for asked in play.exchange.take_asked() {
             play.exchange.leave_to_reader(&asked.id);
         }
         play.hear(&[RESOLVED]);
@@ -200,10 +202,10 @@ fn requests_that_were_taken_back_leave_no_trace_with_a_reader_who_never_looks() 
 
 #[test]
 fn a_decision_may_take_for_ever() {
-    let patience = Patience { decision: Duration::MAX, tool_call: Duration::MAX };
+    let patience = Patience { decision_timeout: Duration::MAX, tool_call_timeout: Duration::MAX };
     let exchange = Exchange::new(Limits::default(), patience, Vec::new(), JsonRpcField::Omitted);
     let mut play = Play { exchange, now: Instant::now() };
     play.running();
     play.hear(&[MAY_I]);
-    assert!(play.exchange.next_asked().is_some());
+    assert!(!play.exchange.take_asked().is_empty());
 }

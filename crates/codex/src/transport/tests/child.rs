@@ -23,7 +23,7 @@ fn sh(script: &str) -> Talk {
 async fn exit_of(talk: Talk) -> String {
     match talk.stop().await {
         End::Child(exit) => exit.to_string(),
-        End::Socket(end) => panic!("a process ended as a socket: {end}"),
+        end => panic!("a process ended otherwise: {end}"),
     }
 }
 

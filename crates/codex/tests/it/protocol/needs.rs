@@ -30,11 +30,26 @@ fn sources() -> String {
     text
 }
 
+/// A name as Rust writes types and variants: `thread/start` and `read-only` as `ThreadStart` and `ReadOnly`.
+fn camel_case(name: &str) -> String {
+    let words = name.split(['/', '-', '_']).filter(|word| !word.is_empty());
+    words.map(|word| word[..1].to_uppercase() + &word[1..]).collect()
+}
+
+fn snake_case(name: &str) -> String {
+    name.chars()
+        .flat_map(|c| if c.is_ascii_uppercase() { vec!['_', c.to_ascii_lowercase()] } else { vec![c] })
+        .collect()
+}
+
 #[test]
 fn every_method_that_the_client_names_is_listed_and_no_other() {
     let sources = sources();
     let today = METHODS.iter().filter(|row| row.until == Until::Today).map(|row| row.method);
-    let named: BTreeSet<&str> = today.filter(|method| sources.contains(&format!("\"{method}\""))).collect();
+    let is_named = |method: &&str| {
+        sources.contains(&format!("\"{method}\"")) || sources.contains(&format!("<{}>", camel_case(method)))
+    };
+    let named: BTreeSet<&str> = today.filter(is_named).collect();
     let is_method = |need: &&&str| !need.contains(['.', ' ']);
     let listed: BTreeSet<&str> = NEEDS.iter().filter(is_method).copied().collect();
     assert_eq!(listed, named);
@@ -44,15 +59,17 @@ fn every_method_that_the_client_names_is_listed_and_no_other() {
 fn every_field_and_word_that_is_listed_is_named_in_the_client() {
     let sources = sources();
     for need in NEEDS {
-        let Some((_, name)) = need.rsplit_once(['.', ' ']) else {
+        let Some((owner, name)) = need.rsplit_once(['.', ' ']) else {
             continue;
         };
         let name = name.trim_matches('"');
-        let snake: String = name
-            .chars()
-            .flat_map(|c| if c.is_ascii_uppercase() { vec!['_', c.to_ascii_lowercase()] } else { vec![c] })
-            .collect();
-        let is_named = sources.contains(&format!("\"{name}\"")) || sources.contains(&format!("{snake}:"));
-        assert!(is_named, "{need} is named nowhere");
+        let spellings = [
+            format!("\"{name}\""),
+            format!("{}:", snake_case(name)),
+            format!("::{}", camel_case(name)),
+            // What is required is an argument.
+            format!("{owner}::new("),
+        ];
+        assert!(spellings.iter().any(|spelling| sources.contains(spelling)), "{need} is named nowhere");
     }
 }
