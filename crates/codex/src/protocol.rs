@@ -4,6 +4,8 @@
 //! own name, a name for every method in [`calls`] and [`requests`], and all notifications as one enum,
 //! [`Notification`]. Every enum is open. The word "call" is a request that we send, "request" one that the worker sends.
 
+use std::fmt::Debug;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -33,6 +35,15 @@ pub trait Call {
     type Params: Serialize;
     /// What comes back.
     type Answer: DeserializeOwned;
+}
+
+/// Does something with every call that the schema has; [`calls::each`] shows them.
+pub trait EachCall {
+    /// One call. Unlike those of any [`Call`], its types can be both read and written, and shown.
+    fn visit<C: Call>(&mut self)
+    where
+        C::Params: DeserializeOwned + Debug,
+        C::Answer: Serialize + Debug;
 }
 
 /// A request that a worker can make, and that must be answered.

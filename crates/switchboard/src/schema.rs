@@ -6,7 +6,7 @@ mod outline;
 mod told;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -60,7 +60,7 @@ enum Form {
     Json,
 }
 
-fn diff(codex: &std::path::Path, form: Form) -> Result<String> {
+fn diff(codex: &Path, form: Form) -> Result<String> {
     let program = located(codex)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let told = runtime.block_on(told::ask(&program, told::ANSWER_TIMEOUT))?;

@@ -21,6 +21,11 @@ macro_rules! calls {
 
         /// The method of every call.
         pub const ALL: &[&str] = &[$(<$name as $crate::protocol::Call>::METHOD),*];
+
+        /// Shows every call to a visitor, as a type.
+        pub fn each(visitor: &mut impl $crate::protocol::EachCall) {
+            $(visitor.visit::<$name>();)*
+        }
     };
     (@ stable) => { false };
     (@ experimental) => { true };

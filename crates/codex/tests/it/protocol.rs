@@ -5,6 +5,7 @@ mod coverage;
 mod mutation;
 mod needs;
 mod recorded;
+mod samples;
 
 use std::fs;
 use std::path::{Path, PathBuf};

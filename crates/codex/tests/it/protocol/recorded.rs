@@ -34,7 +34,7 @@ fn means_nothing(value: &Value) -> bool {
     *value == json!(null) || *value == json!(false) || *value == json!(0) || *value == json!([])
 }
 
-fn losses_of(original: &Value, written: &impl Serialize) -> Vec<String> {
+pub(super) fn losses_of(original: &Value, written: &impl Serialize) -> Vec<String> {
     let mut losses = Vec::new();
     lost(original, Some(&serde_json::to_value(written).unwrap()), "", &mut losses);
     losses
