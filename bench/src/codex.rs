@@ -5,7 +5,6 @@ use std::fs;
 use std::hint::black_box;
 use std::path::Path;
 
-use ::codex::event::Told;
 use ::codex::protocol::Notification;
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -22,10 +21,16 @@ const TYPED_OVER_CODEX_CODES: f64 = 3.0;
 pub(crate) fn run() -> Result<()> {
     let is_delta = |line: &String| line.contains("elta\",\"params\"");
     let deltas: Vec<String> = generate(DELTA_LINES).into_iter().filter(is_delta).collect();
+    let all_read = deltas.iter().all(|line| {
+        let params = serde_json::from_str::<Value>(line).ok().and_then(|line| wire::Json::of(&line["params"]).ok());
+        let method = line.split('"').find(|part| part.starts_with("item/"));
+        params.zip(method).is_some_and(|(params, method)| ::codex::v2::delta(method, &params).is_some())
+    });
+    ensure!(all_read, "a delta line is no event");
     let events = compare("delta line → event", &deltas, |lines| {
         let mut connection = Connection::new(Limits::default(), JsonRpcField::Omitted);
         for line in lines {
-            black_box(event_of(&mut connection, line));
+            read(&mut connection, line);
         }
     })?;
     let recorded = recorded()?;
@@ -38,11 +43,12 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// The way of a line through the client: the connection's state machine, then the dialect.
-fn event_of(connection: &mut Connection, line: &str) -> Option<Told> {
+fn read(connection: &mut Connection, line: &str) {
     connection.handle_message(line.as_bytes());
-    match connection.poll_event() {
-        Some(Event::Notification(told)) => ::codex::v2::notification(&told.method, told.params.as_ref()?),
-        _ => None,
+    if let Some(Event::Notification(told)) = connection.poll_event()
+        && let Some(params) = &told.params
+    {
+        black_box(::codex::v2::delta(&told.method, params));
     }
 }
 

@@ -47,6 +47,14 @@ impl Reader {
         }
     }
 
+    /// The piece of text that most notifications are.
+    pub(crate) fn delta<'a>(&self, method: &str, params: &'a Json) -> Option<v2::Delta<'a>> {
+        match self {
+            Self::V2 => v2::delta(method, params),
+            Self::V1(_) => None,
+        }
+    }
+
     pub(crate) fn request(&mut self, id: &str, method: &str, params: &Json) -> Option<Placed> {
         match self {
             Self::V2 => v2::request(id, method, params),

@@ -390,6 +390,10 @@ impl Exchange {
     }
 
     fn handle_notification(&mut self, method: &str, params: &Json, now: Instant) {
+        if let Some(delta) = self.reader.delta(method, params) {
+            let homeless = self.turns.handle_delta(delta, &mut self.errands);
+            return homeless.into_iter().for_each(|placed| self.publish_placed(placed));
+        }
         let mut told = std::mem::take(&mut self.told);
         self.reader.notification(method, params, &mut told);
         for told in told.drain(..) {
@@ -414,9 +418,12 @@ impl Exchange {
             self.requests.close(&request);
             _ = self.connection.forget(&request);
         }
-        if let Some(Placed { thread, turn, event }) = self.turns.handle(placed, &mut self.errands) {
-            self.publish(&ConnectionEvent::Turn { thread, turn, event });
-        }
+        let homeless = self.turns.handle(placed, &mut self.errands);
+        homeless.into_iter().for_each(|placed| self.publish_placed(placed));
+    }
+
+    fn publish_placed(&mut self, Placed { thread, turn, event }: Placed) {
+        self.publish(&ConnectionEvent::Turn { thread, turn, event });
     }
 
     fn handle_request(&mut self, request: Request, unix_seconds: u64, now: Instant) {

@@ -24,8 +24,8 @@ pub fn notification(method: &str, params: &Json) -> Option<Told> {
     if method.starts_with(V1_PREFIX) {
         return None;
     }
-    if let Some(placed) = delta(method, params) {
-        return Some(Told::Turn(placed));
+    if let Some(delta) = delta(method, params) {
+        return Some(Told::Turn(delta.into()));
     }
     let raw = || ConnectionEvent::Raw { method: method.into(), params: params.clone() };
     let Ok(fields) = params.parse::<Fields<'_>>() else {
@@ -44,12 +44,30 @@ pub fn notification(method: &str, params: &Json) -> Option<Told> {
     })
 }
 
-/// The pieces of a streamed text: nearly all that a worker says, so they are read in one pass. What does not fit
-/// goes the long way.
-fn delta(method: &str, params: &Json) -> Option<Placed> {
+/// A piece of a streamed text, and the turn that it belongs to.
+#[derive(Debug)]
+pub struct Delta<'a> {
+    /// The thread.
+    pub thread: Cow<'a, str>,
+    /// The turn.
+    pub turn: Cow<'a, str>,
+    /// The piece.
+    pub event: TurnEvent,
+}
+
+impl From<Delta<'_>> for Placed {
+    fn from(delta: Delta<'_>) -> Self {
+        Self { thread: delta.thread.into(), turn: Some(delta.turn.into()), event: delta.event }
+    }
+}
+
+/// Pieces of text are nearly all that a worker says, so they are read in one pass, and what is only looked at is borrowed.
+/// What does not fit goes the long way.
+#[must_use]
+pub fn delta<'a>(method: &str, params: &'a Json) -> Option<Delta<'a>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Delta<'a> {
+    struct Params<'a> {
         #[serde(borrow)]
         thread_id: Cow<'a, str>,
         #[serde(borrow)]
@@ -62,7 +80,8 @@ fn delta(method: &str, params: &Json) -> Option<Placed> {
     if !(method.starts_with("item/") && (method.ends_with("/delta") || method.ends_with("Delta"))) {
         return None;
     }
-    let Delta { thread_id, turn_id, item_id: item, delta: text, content_index, summary_index } = params.parse().ok()?;
+    let Params { thread_id: thread, turn_id: turn, item_id: item, delta: text, content_index, summary_index } =
+        params.parse().ok()?;
     let event = match method {
         "item/agentMessage/delta" => TurnEvent::Text { item, text },
         "item/commandExecution/outputDelta" => TurnEvent::CommandOutput { item, text },
@@ -71,7 +90,7 @@ fn delta(method: &str, params: &Json) -> Option<Placed> {
         "item/reasoning/summaryTextDelta" => TurnEvent::ReasoningSummary { item, index: summary_index?, text },
         _ => return None,
     };
-    Some(Placed { thread: thread_id.into(), turn: Some(turn_id.into()), event })
+    Some(Delta { thread, turn, event })
 }
 
 /// The event of a request that belongs to a turn.

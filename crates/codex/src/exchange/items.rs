@@ -26,7 +26,7 @@ pub(super) struct Items {
 
 impl Items {
     /// What is to be told when the worker tells this. `bytes_max` is what may be remembered.
-    pub(super) fn put_in_order(&mut self, event: TurnEvent, bytes_max: usize, told: &mut Vec<TurnEvent>) {
+    pub(super) fn put_in_order(&mut self, event: TurnEvent, bytes_max: usize, mut tell: impl FnMut(TurnEvent)) {
         match &event {
             TurnEvent::ItemStarted { item } => {
                 self.ended.remove(&place(item));
@@ -38,22 +38,22 @@ impl Items {
                 }
                 // Versions up to 0.107 complete a declined command that they never began.
                 if !self.end(item) && self.ended.len() < ENDED_MAX {
-                    told.push(TurnEvent::ItemStarted { item: item.clone() });
+                    tell(TurnEvent::ItemStarted { item: item.clone() });
                 }
                 if self.ended.len() < ENDED_MAX {
                     self.ended.insert(place(item));
                 }
                 if &*item.kind == COMPACTION {
                     self.has_told_compaction = true;
-                    told.extend([event, TurnEvent::Compacted]);
-                    return;
+                    tell(event);
+                    return tell(TurnEvent::Compacted);
                 }
             }
             // Versions that make an item of it may say it besides.
             TurnEvent::Compacted if self.has_told_compaction => return,
             _ => {}
         }
-        told.push(event);
+        tell(event);
     }
 
     /// A worker does not complete what an interrupt, a steer or its own death has cut off.
@@ -102,7 +102,7 @@ mod tests {
                 ("-", rest) => TurnEvent::ItemCompleted { item: item(rest) },
                 _ => TurnEvent::Compacted,
             };
-            items.put_in_order(event, 1000, &mut told);
+            items.put_in_order(event, 1000, |event| told.push(event));
         }
         let words = told.iter().map(|event| match event {
             TurnEvent::ItemStarted { item } => format!("+{}:{}", item.kind, item.id),

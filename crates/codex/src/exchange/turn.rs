@@ -83,16 +83,12 @@ impl Turn {
         if !self.has_reader {
             return None;
         }
-        let mut told = Vec::with_capacity(2);
-        self.items.put_in_order(event, self.mailbox.bytes_max(), &mut told);
-        let mut errand = None;
-        for event in told {
-            if self.mailbox.post(event) == Posted::LeftOut {
-                self.is_cut = true;
-                errand = self.interrupt().or(errand);
-            }
-        }
-        errand
+        let mut is_cut = false;
+        self.items.put_in_order(event, self.mailbox.bytes_max(), |event| {
+            is_cut |= self.mailbox.post(event) == Posted::LeftOut;
+        });
+        self.is_cut |= is_cut;
+        is_cut.then(|| self.interrupt()).flatten()
     }
 }
 

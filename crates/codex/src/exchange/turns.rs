@@ -12,6 +12,7 @@ use super::items::Items;
 use super::mailbox::{Mailbox, room, weight};
 use super::turn::{Naming, Phase, Turn, may_begin, names_turn, slow_consumer};
 use crate::event::{Placed, TurnEvent};
+use crate::v2::Delta;
 
 /// Names a turn before the worker has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -220,6 +221,18 @@ impl Turns {
         {
             self.post(key, TurnEvent::lost("the worker did not stop it"), errands);
         }
+    }
+
+    /// Hands a piece of text to its turn; gives it back if it belongs to none of ours.
+    pub(crate) fn handle_delta(&mut self, delta: Delta<'_>, errands: &mut Vec<Errand>) -> Option<Placed> {
+        if let Some(&key) = self.by_thread.get(&*delta.thread)
+            && let Some(Turn { phase: Phase::Running, id: Some(id), .. }) = self.turns.get(&key)
+            && **id == *delta.turn
+        {
+            self.post(key, delta.event, errands);
+            return None;
+        }
+        self.handle(delta.into(), errands)
     }
 
     /// Hands an event to its turn; gives it back if it belongs to none of ours.
