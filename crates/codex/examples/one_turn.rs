@@ -3,13 +3,12 @@
 //! Any worker will do; without a command it is `codex app-server`.
 #![expect(clippy::print_stdout, reason = "an example shows what it gets")]
 
-use std::error::Error;
 use std::io::Write;
 
 use codex::{Client, Options, ThreadOptions, TurnEvent};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let prompt = arguments.next().unwrap_or_else(|| "Say hello.".into());
     let mut command: Vec<String> = arguments.collect();

@@ -2,12 +2,10 @@
 //! `cargo run -p codex --example resume -- "remember 7" "what was it?" [worker command …]`.
 #![expect(clippy::print_stdout, reason = "an example shows what it gets")]
 
-use std::error::Error;
-
 use codex::{CallError, Client, Options, ThreadOptions, Trap};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let first = arguments.next().unwrap_or_else(|| "Remember the number 7.".into());
     let second = arguments.next().unwrap_or_else(|| "Which number was it?".into());
@@ -34,7 +32,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// The two ways in which a resume usually fails.
 fn advice(error: &CallError) -> String {
     match error.trap() {
-        Some(Trap::NeverRan) => "the thread never had a turn, so there is nothing to resume".into(),
+        Some(Trap::NeverRan) => {
+            "this CODEX_HOME has no such thread: it never had a turn, or the home is another one".into()
+        }
         Some(Trap::HeldElsewhere) => "another worker has the thread: stop it first".into(),
         _ => error.to_string(),
     }

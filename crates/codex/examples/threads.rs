@@ -3,15 +3,13 @@
 //! The same call with the protocol's own types is below it.
 #![expect(clippy::print_stdout, reason = "an example shows what it gets")]
 
-use std::error::Error;
-
 use codex::abilities::Dialect;
 use codex::protocol::ThreadListParams;
 use codex::protocol::calls::ThreadList;
 use codex::{Client, Options};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> anyhow::Result<()> {
     let mut command: Vec<String> = std::env::args().skip(1).collect();
     if command.is_empty() {
         command = vec!["codex".into(), "app-server".into()];

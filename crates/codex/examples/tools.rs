@@ -3,17 +3,12 @@
 //! Client-side tools are experimental upstream, so the connection asks for that.
 #![expect(clippy::print_stdout, reason = "an example shows what it gets")]
 
-use std::error::Error;
-
 use codex::protocol::requests::ItemToolCall;
-use codex::protocol::{
-    DynamicToolCallOutputContentItem, DynamicToolCallOutputContentItemInputText, DynamicToolCallResponse,
-};
 use codex::{Callbacks, Client, Options, Reply, ThreadOptions, Tool};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let prompt = arguments.next().unwrap_or_else(|| "Which port does the billing service use?".into());
     let mut command: Vec<String> = arguments.collect();
@@ -23,7 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let callbacks = Callbacks::new().on::<ItemToolCall, _, _>(|call| {
         println!("{} {}", call.tool, call.arguments.get());
-        Reply::Answer(said("port 8080"))
+        Reply::text("port 8080")
     });
     let options = Options { experimental_api: true, callbacks, ..Options::new("tools", "1.0") };
     let client = Client::spawn(command, options).await?;
@@ -38,9 +33,4 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{} [{:?}]", finished.text, finished.status);
     client.stop().await;
     Ok(())
-}
-
-fn said(text: &str) -> DynamicToolCallResponse {
-    let text = DynamicToolCallOutputContentItemInputText { text: text.into() };
-    DynamicToolCallResponse { content_items: vec![DynamicToolCallOutputContentItem::InputText(text)], success: true }
 }

@@ -14,7 +14,9 @@ use wire::{Json, PeerError, RequestId};
 use crate::decision::{Decision, Ruling};
 use crate::driver::Shared;
 use crate::exchange::{Asked, Patience};
-use crate::protocol::Request;
+use crate::protocol::{
+    DynamicToolCallOutputContentItem, DynamicToolCallOutputContentItemInputText, DynamicToolCallResponse, Request,
+};
 use crate::requests::{self, RequestKind};
 
 /// Who decides what. A callback that owns a `Client` keeps its worker alive until [`Client::stop`](crate::Client::stop).
@@ -34,6 +36,16 @@ pub enum Reply<A> {
     Answer(A),
     /// No, and why.
     Refuse(String),
+}
+
+impl Reply<DynamicToolCallResponse> {
+    /// The result of a tool, as text.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        let text = DynamicToolCallOutputContentItemInputText { text: text.into() };
+        let content_items = vec![DynamicToolCallOutputContentItem::InputText(text)];
+        Self::Answer(DynamicToolCallResponse { content_items, success: true })
+    }
 }
 
 /// So that a callback may be a plain function.

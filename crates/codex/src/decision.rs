@@ -16,7 +16,7 @@ pub enum Decision {
     Allow,
     /// This, and the same again until the thread is unloaded.
     AllowForSession,
-    /// This command, and from now on all that begin with these words.
+    /// This command, and from now on all that begin with these words, of which there must be some.
     AllowWithAmendment(Vec<String>),
     /// Not this; the turn goes on without it.
     Deny {
@@ -102,7 +102,7 @@ impl Decision {
             (Self::AllowForSession, false) => json!("approved_for_session"),
             (Self::Cancel, true) => json!("cancel"),
             (Self::Cancel, false) => json!("abort"),
-            (Self::AllowWithAmendment(words), true) if asked.kind == RequestKind::Command => {
+            (Self::AllowWithAmendment(words), true) if asked.kind == RequestKind::Command && !words.is_empty() => {
                 json!({"acceptWithExecpolicyAmendment": {"execpolicy_amendment": words}})
             }
             _ => return None,
@@ -192,6 +192,8 @@ mod tests {
         assert_eq!(said(COMMAND, &offered, &amendment), expected);
         let refusal = said(COMMAND, &json!({"availableDecisions": ["accept"]}), &amendment);
         assert!(refusal.starts_with("the worker does not offer this decision"), "{refusal}");
+        let of_everything = Decision::AllowWithAmendment(Vec::new());
+        assert!(said(COMMAND, &offered, &of_everything).starts_with("the worker does not offer"));
         assert!(said("execCommandApproval", &json!({}), &amendment).starts_with("the worker does not offer"));
     }
 

@@ -9,7 +9,7 @@ use crate::exchange::{Busy, NotBegun};
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The call was not made.
+    /// The call was not made. If the connection is over, [`Client::ended`](crate::Client::ended) says why.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The worker answered with an error.
@@ -115,7 +115,8 @@ impl From<NotBegun> for CallError {
 pub enum Trap {
     /// Too much was asked at once, for longer than the call's deadline.
     Overloaded,
-    /// A thread is kept from its first turn on: one that never ran is gone with its worker.
+    /// The worker's home has no such thread. A thread is kept from its first turn on: one that never ran is gone with its
+    /// worker.
     NeverRan,
     /// Another worker has the thread.
     HeldElsewhere,
@@ -146,7 +147,7 @@ impl Trap {
 fn advice(error: &PeerError) -> &'static str {
     match Trap::of(error) {
         Some(Trap::Overloaded) => "; it stayed overloaded until the deadline",
-        Some(Trap::NeverRan) => "; a thread can be resumed once it had a turn",
+        Some(Trap::NeverRan) => "; it never had a turn, or is kept in another home",
         Some(Trap::HeldElsewhere) => "; stop the worker that has it, or fork the thread",
         Some(Trap::NotLoaded) => "; resume the thread first",
         Some(Trap::NoSuchTurn) => "; it is over, or was never the one",

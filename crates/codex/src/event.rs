@@ -313,6 +313,12 @@ pub struct Item {
 }
 
 impl Item {
+    /// The command that it runs, in either dialect; its words are put together where the worker tells them apart.
+    #[must_use]
+    pub fn command(&self) -> Option<String> {
+        command_in(&self.raw)
+    }
+
     /// What a message says, whichever shape its version has for it.
     #[must_use]
     pub fn text(&self) -> Option<String> {
@@ -370,6 +376,16 @@ pub enum TurnStatus {
     Failed,
     /// The worker or the link to it ended first.
     Lost,
+}
+
+/// The `command` of an item or a request: a text, or its words.
+pub(crate) fn command_in(params: &Json) -> Option<String> {
+    let params: Value = params.parse().ok()?;
+    match &params["command"] {
+        Value::String(command) => Some(command.clone()),
+        Value::Array(words) => Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")),
+        _ => None,
+    }
 }
 
 /// camelCase, as upstream writes names, to snake_case, as we do.

@@ -208,6 +208,16 @@ impl Exchange {
         self.turns.handle_busy(thread);
     }
 
+    /// Ready when no turn that was dropped keeps the thread busy.
+    pub(crate) fn poll_free(&mut self, thread: &str, context: &mut Context<'_>) -> Poll<()> {
+        self.turns.poll_free(thread, context)
+    }
+
+    /// Every request that is open.
+    pub(crate) fn open_requests(&self) -> Vec<Asked> {
+        self.requests.all()
+    }
+
     /// Follows a turn that runs already.
     pub(crate) fn follow_turn(&mut self, thread: &str, turn: &str) -> Result<TurnKey, Busy> {
         let key = self.turns.follow(thread, turn)?;

@@ -54,6 +54,9 @@ pub use client::{
 pub use decision::{Decision, Undecidable};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{CallError, Trap};
-pub use event::{ConnectionEvent, TurnEvent};
+pub use event::{ConnectionEvent, Item, TurnError, TurnEvent, TurnStatus, Usage};
 pub use exchange::{Asked, Busy, Limits, Patience};
+pub use requests::RequestKind;
+pub use supervise::{Launch, Owner};
 pub use transport::{ConnectError, End, SocketEnd, SocketLimits};
+pub use wire::{Json, JsonRpcField, PeerError, RequestId};

@@ -120,11 +120,14 @@ async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: 
     Play::new(client, signals, screen).run(options, ask.thread.as_deref(), &prompt).await
 }
 
-/// What is asked: the argument, or what stdin says.
+/// What is asked: the argument, or what stdin says. An empty one is a mistake, such as a pipe from a program that failed.
 fn prompt(argument: &str) -> Result<String> {
-    if argument != "-" {
-        return Ok(argument.into());
-    }
+    let prompt = if argument == "-" { prompt_on_stdin()? } else { argument.into() };
+    ensure!(!prompt.trim().is_empty(), "the prompt is empty: say what to ask");
+    Ok(prompt)
+}
+
+fn prompt_on_stdin() -> Result<String> {
     let mut text = String::new();
     io::stdin().take(PROMPT_BYTES_MAX + 1).read_to_string(&mut text).context("cannot read the prompt from stdin")?;
     ensure!(text.len() as u64 <= PROMPT_BYTES_MAX, "the prompt on stdin is longer than {PROMPT_BYTES_MAX} bytes");

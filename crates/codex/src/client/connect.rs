@@ -34,6 +34,9 @@ pub enum StartError {
     /// There is no process.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// There is no command to start.
+    #[error("the command line of the worker is empty: name its program, such as codex app-server")]
+    NoCommand,
     /// We have no directory to start it in.
     #[error("the current directory cannot be used: {0}")]
     NoDirectory(io::Error),
@@ -52,7 +55,8 @@ pub enum StartError {
 
 impl Client {
     /// Starts a worker by its command line, such as `["codex", "app-server"]`, in our own directory and with our
-    /// `CODEX_HOME`; of the environment it sees little else. [`Client::start`] leaves the choice to you.
+    /// `CODEX_HOME`. Of the environment it sees what a program needs to find its user, its tools and its language; keys
+    /// and proxies it sees only if [`Client::start`] is given a [`Launch`] that names them in `env`.
     ///
     /// # Errors
     /// [`StartError`].
@@ -63,7 +67,7 @@ impl Client {
         let mut command = command.into_iter().map(Into::into);
         let home = env::var_os(HOME_VARIABLE).map(|home| (HOME_VARIABLE.into(), home));
         let launch = Launch {
-            program: command.next().unwrap_or_default(),
+            program: command.next().ok_or(StartError::NoCommand)?,
             args: command.collect(),
             cwd: env::current_dir().map_err(StartError::NoDirectory)?,
             env: home.into_iter().collect(),

@@ -106,6 +106,12 @@ impl Pending {
 }
 
 impl Client {
+    /// Every request that waits for a decision, whoever has it; the `request` of an event is the raw text of its id.
+    #[must_use]
+    pub fn open_requests(&self) -> Vec<Asked> {
+        self.link.shared.exchange().open_requests()
+    }
+
     /// Answers a request by its id, for whoever has kept no [`Pending`]: a callback that said [`Decision::Later`].
     ///
     /// # Errors

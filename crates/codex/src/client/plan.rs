@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Where and how a thread works. The safe choices are said explicitly, whatever the worker's own configuration says.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadOptions {
-    /// Its directory; the worker's own if absent.
+    /// Its directory, absolute; the worker's own if absent. The worker does not check that it is there.
     pub cwd: Option<String>,
     /// Its model; the worker's own choice if absent.
     pub model: Option<String>,
@@ -70,7 +70,8 @@ pub struct Tool {
 /// What a turn is given.
 #[derive(Clone, Debug, Default)]
 pub struct TurnOptions {
-    /// What the user says. An empty one goes on with what the thread holds.
+    /// What the user says. With nothing the agent goes on with what the thread holds; a worker of the v1 dialect does
+    /// nothing then.
     pub input: Vec<Input>,
     /// Another model from here on.
     pub model: Option<String>,

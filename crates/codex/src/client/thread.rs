@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::future::poll_fn;
 
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout_at};
 use wire::{Json, Outcome};
 
 use super::plan::v2::Turns;
@@ -126,7 +126,7 @@ impl Client {
     }
 
     /// A thread that is loaded already, or is about to be; nothing is asked of the worker. Its turns are as the thread was
-    /// started, but with a worker of the v1 dialect, where they are as [`ThreadOptions::default`] says.
+    /// started. With a worker of the v1 dialect they are as [`ThreadOptions::default`] says, and each must name its model.
     #[must_use]
     pub fn thread(&self, thread: &str) -> Thread {
         Thread { client: self.clone(), id: thread.into(), options: ThreadOptions::default(), model: None }
@@ -217,7 +217,7 @@ impl Thread {
     }
 
     /// Starts a turn. A thread has one at a time: a second one is refused here, since the worker would take it for
-    /// more input to the first.
+    /// more input to the first. The end of one that was dropped is waited for.
     ///
     /// # Errors
     /// [`CallError`], `Busy` among them.
@@ -254,7 +254,8 @@ impl Thread {
         self.begin(Beginning { naming: Naming::FirstEvent, listen: None, start }).await
     }
 
-    /// Follows a turn that runs already: one that was started over another connection, or before ours was lost.
+    /// Follows a turn that runs already: one that was started over another connection, or before ours was lost. Of one
+    /// that does not run nothing is heard, until the worker says that the thread is idle: then it is over as lost.
     ///
     /// # Errors
     /// `Busy`, if another turn runs here.
@@ -280,6 +281,8 @@ impl Thread {
         let shared = &self.client.link.shared;
         let mut failures = 0;
         loop {
+            // A turn of ours that was dropped is being stopped: that is worth waiting for.
+            _ = timeout_at(deadline, poll_fn(|context| shared.exchange().poll_free(&self.id, context))).await;
             let begin = beginning.clone();
             let key = shared.change(|exchange| exchange.begin_turn(&self.id, begin, deadline.into_std()))?;
             // From here on a turn that is given up is interrupted, even before it has a name.

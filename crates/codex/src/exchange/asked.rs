@@ -5,9 +5,10 @@ use std::collections::{HashMap, VecDeque};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use wire::{Json, RequestId};
 
-use crate::event::Placed;
+use crate::event::{Placed, command_in};
 use crate::requests::{self, RequestKind};
 use crate::waits::bounded;
 
@@ -125,6 +126,10 @@ impl OpenRequests {
         Poll::Pending
     }
 
+    pub(crate) fn all(&self) -> Vec<Asked> {
+        self.open.values().cloned().collect()
+    }
+
     pub(crate) fn get(&self, id: &RequestId) -> Option<&Asked> {
         self.open.get(id)
     }
@@ -194,6 +199,29 @@ impl Asked {
 
     fn bytes(&self) -> usize {
         self.params.get().len() + self.method.len() + self.id.as_raw().len()
+    }
+
+    /// The command that is asked about, in either dialect; its words are put together where the worker tells them apart.
+    #[must_use]
+    pub fn command(&self) -> Option<String> {
+        command_in(&self.params)
+    }
+
+    /// Where the command would run.
+    #[must_use]
+    pub fn cwd(&self) -> Option<String> {
+        self.text("cwd")
+    }
+
+    /// Why the agent wants it, where it says so.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        self.text("reason")
+    }
+
+    fn text(&self, field: &str) -> Option<String> {
+        let params: Value = self.params.parse().ok()?;
+        params[field].as_str().map(str::to_owned)
     }
 
     /// Types the parameters.

@@ -59,7 +59,8 @@ impl Play {
     /// A turn `u1` that runs in the thread `t`.
     fn running(&mut self) -> TurnKey {
         let turn = self.begin("t");
-        self.hear(&[r#"{"id":1,"result":{"turn":{"id":"u1"}}}"#]);
+        self.hear(&[r#"{"id":1,"result":{"turn":{"id":"u1"}}}"#, STARTED]);
+        assert_eq!(self.read(turn).lines().count(), 1);
         turn
     }
 
@@ -170,11 +171,39 @@ fn a_dropped_turn_is_interrupted_once() {
 }
 
 #[test]
+fn an_interrupt_waits_for_the_turn_to_begin() {
+    let mut play = Play::new();
+    let turn = play.begin("t");
+    play.hear(&[r#"{"id":1,"result":{"turn":{"id":"u1"}}}"#]);
+    play.exchange.interrupt_turn(turn, play.now);
+    assert_eq!(play.sent(), "", "the worker would say that there is no such turn");
+    play.hear(&[STARTED, HELLO]);
+    expect![[r#"
+        {"id":2,"method":"turn/interrupt","params":{"threadId":"t","turnId":"u1"}}
+    "#]]
+    .assert_eq(&play.sent());
+}
+
+#[test]
+fn a_thread_is_free_when_the_turn_that_was_dropped_is_over() {
+    let mut play = Play::new();
+    let turn = play.running();
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(play.exchange.poll_free("t", &mut context).is_ready(), "somebody reads it: that is no reason to wait");
+    play.exchange.drop_turn(turn, play.now);
+    assert!(play.exchange.poll_free("t", &mut context).is_pending());
+    play.hear(&[COMPLETED]);
+    assert!(play.exchange.poll_free("t", &mut context).is_ready());
+}
+
+#[test]
 fn a_turn_that_is_dropped_while_it_starts_is_interrupted_when_it_runs() {
     let mut play = Play::new();
     let turn = play.begin("t");
     play.exchange.drop_turn(turn, play.now);
     play.hear(&[r#"{"id":1,"result":{"turn":{"id":"u1"}}}"#]);
+    assert_eq!(play.sent(), "", "the worker would say that there is no such turn");
+    play.hear(&[STARTED]);
     expect![[r#"
         {"id":2,"method":"turn/interrupt","params":{"threadId":"t","turnId":"u1"}}
     "#]]

@@ -20,12 +20,18 @@ pub(super) struct Turn {
     pub(super) items: Items,
     /// Whether the worker was told to stop it.
     pub(super) is_interrupted: bool,
+    /// Whether somebody wants it stopped.
+    pub(super) is_unwanted: bool,
+    /// Whether anything was heard of it: before that the worker says that there is no such turn.
+    pub(super) has_begun: bool,
     /// Whether events had to be left out.
     pub(super) is_cut: bool,
     pub(super) has_reader: bool,
     pub(super) starter: Option<Waker>,
     /// What listens for it, in the dialect that wants one.
     pub(super) listener: Option<Box<str>>,
+    /// Who waits for its thread to be free.
+    pub(super) waiting: Vec<Waker>,
 }
 
 #[derive(Debug)]
@@ -62,15 +68,30 @@ impl Turn {
             mailbox: Mailbox::new(mailbox_bytes_max),
             items: Items::default(),
             is_interrupted: false,
+            is_unwanted: false,
+            has_begun: false,
             is_cut: false,
             has_reader: true,
             starter: None,
             listener: None,
+            waiting: Vec::new(),
         }
     }
 
+    /// Has it stopped, as soon as it has begun.
     pub(super) fn interrupt(&mut self) -> Option<Errand> {
-        let (Phase::Running, Some(id)) = (&self.phase, &self.id) else {
+        self.is_unwanted = true;
+        self.interrupt_if_begun()
+    }
+
+    /// It was heard of.
+    pub(super) fn begin(&mut self) -> Option<Errand> {
+        self.has_begun = true;
+        self.is_unwanted.then(|| self.interrupt_if_begun()).flatten()
+    }
+
+    fn interrupt_if_begun(&mut self) -> Option<Errand> {
+        let (Phase::Running, Some(id), true) = (&self.phase, &self.id, self.has_begun) else {
             return None;
         };
         // Once is enough, and the real worker never answers a second one.

@@ -2,7 +2,7 @@
 //! begun and not finished is closed before.
 
 use std::collections::{BTreeSet, HashMap};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use wire::{Outcome, Progress};
@@ -84,7 +84,7 @@ impl Turns {
         self.others.remove(thread);
         self.claim(thread)?;
         let followed = Turn::new(thread, Naming::Answer, Phase::Running, self.mailbox_bytes_max);
-        Ok(self.insert(Turn { id: Some(turn.into()), ..followed }))
+        Ok(self.insert(Turn { id: Some(turn.into()), has_begun: true, ..followed }))
     }
 
     fn claim(&self, thread: &str) -> Result<(), Busy> {
@@ -151,6 +151,7 @@ impl Turns {
         let may_begin = turn.has_reader && may_begin(&outcome);
         let phase = std::mem::replace(&mut turn.phase, Phase::Refused(Some(outcome)));
         let (thread, listener) = (turn.thread.clone(), turn.listener.take());
+        turn.waiting.drain(..).for_each(Waker::wake);
         self.by_thread.remove(&thread);
         if let Some(starter) = turn.starter.take() {
             starter.wake();
@@ -190,6 +191,18 @@ impl Turns {
         }
     }
 
+    /// Ready when no turn of ours that nobody wants any more keeps the thread busy.
+    pub(crate) fn poll_free(&mut self, thread: &str, context: &mut Context<'_>) -> Poll<()> {
+        let busy = self.by_thread.get(thread).and_then(|key| self.turns.get_mut(key));
+        match busy.filter(|turn| !turn.has_reader) {
+            Some(turn) => {
+                turn.waiting.push(context.waker().clone());
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        }
+    }
+
     /// The worker says how a thread stands: one that does nothing is not busy with a turn.
     pub(crate) fn handle_status(&mut self, thread: &str, status: &str, now: Instant) {
         let is_idle = matches!(status, "idle" | "not_loaded" | "system_error");
@@ -226,7 +239,7 @@ impl Turns {
     /// Hands a piece of text to its turn; gives it back if it belongs to none of ours.
     pub(crate) fn handle_delta(&mut self, delta: Delta<'_>, errands: &mut Vec<Errand>) -> Option<Placed> {
         if let Some(&key) = self.by_thread.get(&*delta.thread)
-            && let Some(Turn { phase: Phase::Running, id: Some(id), .. }) = self.turns.get(&key)
+            && let Some(Turn { phase: Phase::Running, id: Some(id), has_begun: true, .. }) = self.turns.get(&key)
             && **id == *delta.turn
         {
             self.post(key, delta.event, errands);
@@ -260,6 +273,10 @@ impl Turns {
             }
             Phase::Running if placed.turn.is_some() && placed.turn != turn.id => Some(placed),
             Phase::Running => {
+                // A warning of the thread says nothing of the turn.
+                if placed.turn.is_some() {
+                    errands.extend(turn.begin());
+                }
                 self.post(key, placed.event, errands);
                 None
             }
@@ -345,8 +362,8 @@ impl Turns {
         // First, since the last of what was held may be the end.
         turn.mailbox.leave_out(left_out);
         for placed in held {
-            if placed.turn.is_none_or(|turn| turn == id) {
-                self.post(key, placed.event, errands);
+            if placed.turn.as_ref().is_none_or(|turn| *turn == id) {
+                self.handle(placed, errands);
             }
         }
     }
@@ -359,6 +376,7 @@ impl Turns {
             errands.extend(turn.tell(event));
             return;
         };
+        turn.waiting.drain(..).for_each(Waker::wake);
         for item in turn.items.close(status) {
             turn.mailbox.post(TurnEvent::ItemCompleted { item });
         }

@@ -58,15 +58,7 @@ async fn a_dropped_turn_is_interrupted_and_the_thread_goes_on() {
     let unable = turn.steer(&[Input::Text("more".into())]).await.err().unwrap();
     assert!(matches!(unable, CallError::Unable(_)), "{unable}");
     drop(turn);
-    let again = async {
-        loop {
-            match thread.start_turn("[[text]]").await {
-                Ok(turn) => break turn.finish().await,
-                Err(CallError::Busy(_)) => tokio::task::yield_now().await,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    };
+    let again = async { thread.start_turn("[[text]]").await.unwrap().finish().await };
     assert_eq!(timeout(LONG, again).await.unwrap().text, "Hello from mock.");
 }
 

@@ -51,6 +51,23 @@ fn a_second_interrupt_is_not_waited_for_and_open_items_are_closed() {
     });
 }
 
+/// The worker answers `turn/start` before the turn can be interrupted.
+#[test]
+fn an_interrupt_right_after_the_start_is_not_lost() {
+    run(async |lab| {
+        let client = lab.client().await.unwrap();
+        let thread = client.start_thread(lab.thread()).await.unwrap();
+        let turn = thread.start_turn("[[slow 1000 20]]").await.unwrap();
+        turn.interrupt();
+        assert_eq!(timeout(LONG, turn.finish()).await.unwrap().status, TurnStatus::Interrupted);
+        for _ in 0..3 {
+            drop(thread.start_turn("[[slow 1000 20]]").await.unwrap());
+        }
+        let last = timeout(LONG, thread.start_turn("[[text]]")).await.unwrap().unwrap();
+        assert_eq!(last.finish().await.text, "Hello from mock.");
+    });
+}
+
 #[test]
 fn a_busy_thread_is_not_steered_by_mistake() {
     run(async |lab| {

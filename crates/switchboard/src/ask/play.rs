@@ -135,7 +135,8 @@ impl<'a> Play<'a> {
 
     fn decline(&mut self, request: &Pending) {
         let reason = "nobody can decide this here: `switchboard ask` only asks";
-        self.screen.note(&format!("declined {}: {reason}", request.asked.method));
+        let what = request.asked.command().unwrap_or_else(|| request.asked.method.to_string());
+        self.screen.note(&format!("declined {what}: {reason}"));
         // It may be over already: then nobody waits.
         _ = request.decide(&Decision::deny(reason));
     }

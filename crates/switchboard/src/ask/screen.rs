@@ -117,7 +117,10 @@ impl Screen {
         match &*item.kind {
             "agent_message" => return self.finish_line(),
             "user_message" | "reasoning" => {}
-            kind => self.note(&format!("· {}", kind.replace('_', " "))),
+            kind => {
+                let command = item.command().map(|command| format!(": {command}")).unwrap_or_default();
+                self.note(&format!("· {}{command}", kind.replace('_', " ")));
+            }
         }
         Ok(())
     }

@@ -40,9 +40,7 @@ fn json_prints_one_event_per_line_and_the_end_last() {
         "token_usage",
         "turn_ended",
     ];
-    let mut names: Vec<&str> = names.iter().map(String::as_str).filter(|name| *name != "warning").collect();
-    // How many pieces a text comes in depends on how fast it is read.
-    names.dedup();
+    let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| *name != "warning").collect();
     assert_eq!(names, expected);
     assert_eq!(ended.end()["status"], "completed");
 }
@@ -148,9 +146,24 @@ fn a_full_disk_under_stdout_is_told() {
 #[test]
 fn a_prompt_can_come_from_stdin() {
     let state = State::new();
-    let ended = state.ask(&["-"]).end();
-    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains("You asked nothing yet"), "{}", ended.stdout);
+    let ended = state.ask_from("[[say from stdin]]\n", &["-"]);
+    assert_eq!((ended.code(), ended.stdout.trim()), (Some(0), "from stdin"), "{}", ended.stderr);
+}
+
+#[test]
+fn an_empty_prompt_is_a_mistake() {
+    let state = State::new();
+    for ended in [state.ask_from(" \n", &["-"]), state.ask_from("", &[""])] {
+        assert_eq!(ended.code(), Some(1));
+        assert_eq!(ended.stderr, "switchboard: the prompt is empty: say what to ask\n");
+    }
+}
+
+#[test]
+fn a_command_is_named_when_it_is_shown_and_when_it_is_declined() {
+    let state = State::new();
+    let ended = state.ask(&["[[shellesc touch x]]"]).end();
+    assert!(ended.stderr.contains("touch x") && ended.stderr.contains("declined "), "{}", ended.stderr);
 }
 
 #[test]

@@ -77,6 +77,15 @@ impl State {
         Ended { status: output.status, stdout: String::new(), stderr: String::from_utf8(output.stderr).unwrap() }
     }
 
+    /// Runs to the end with that on stdin.
+    pub(crate) fn ask_from(&self, stdin: &str, arguments: &[&str]) -> Ended {
+        let file = self.path().join("stdin");
+        fs::write(&file, stdin).unwrap();
+        let output = self.command(arguments).stdin(fs::File::open(file).unwrap()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ended { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
     /// Runs to the end on a terminal, and returns what the terminal was sent.
     pub(crate) fn ask_on_terminal(&self, arguments: &[&str]) -> String {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -181,12 +190,14 @@ impl Ended {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The names of the events, and that the last of them is the only end.
+    /// The names of the events, and that the last of them is the only end. Neighbours of one name count once: how many
+    /// pieces a text comes in depends on how fast it is read.
     pub(crate) fn event_names(&self) -> Vec<String> {
-        let names: Vec<String> = self.events().iter().map(|event| event["type"].as_str().unwrap().into()).collect();
+        let mut names: Vec<String> = self.events().iter().map(|event| event["type"].as_str().unwrap().into()).collect();
         let ends = names.iter().filter(|name| *name == "turn_ended").count();
         assert_eq!(ends, 1, "{names:?}");
         assert_eq!(names.last().unwrap(), "turn_ended");
+        names.dedup();
         names
     }
 

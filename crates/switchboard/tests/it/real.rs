@@ -39,7 +39,9 @@ impl Real {
 
 /// The names of a run's events, but for those whose number depends on the model's metadata.
 fn names(ended: &Ended) -> Vec<String> {
-    ended.event_names().into_iter().filter(|name| name != "warning").collect()
+    let mut names: Vec<String> = ended.event_names().into_iter().filter(|name| name != "warning").collect();
+    names.dedup();
+    names
 }
 
 #[test]

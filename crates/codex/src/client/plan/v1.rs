@@ -60,7 +60,7 @@ pub(in crate::client) fn turn(
         cwd: options.cwd.as_deref().unwrap_or(".").into(),
         approval_policy: options.approval_policy.into(),
         sandbox_policy: SandboxMode::from(options.sandbox).into(),
-        model: model.ok_or_else(|| abilities.unable("turns without a model"))?.into(),
+        model: model.ok_or_else(|| abilities.unable("turns without a model: name one, or resume the thread"))?.into(),
         effort: turn.effort.as_deref().map(|word| effort(word, abilities)).transpose()?,
         summary: turn.summary.as_deref().map(|word| summary(word, abilities)).transpose()?.unwrap_or_default(),
         tools: None,
