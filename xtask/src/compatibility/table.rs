@@ -36,7 +36,7 @@ const TAIL: &str = "
 | handshake | the worker says its version, and the dialect that works with it is chosen: v1 is conversations, v2 threads and turns |
 | streamed turn | the text arrives whole and in pieces, and the turn ends once, as completed |
 | usage | the tokens of two turns are counted, and their sum |
-| interrupt | a turn that speaks is stopped, ends as interrupted, and the thread goes on |
+| interrupt | a turn that speaks is stopped, ends as interrupted, and the thread goes on; so with one that has just begun, and one that is dropped |
 | resume | a second process goes on with the thread, and the model is given what was said before; the first is stopped once it lists the thread, for 0.45 loses what it has not written yet |
 | command approval | the callback is asked once; what it allows runs, what it denies does not, and the turn completes |
 | client tools | the agent calls a tool of the caller's and goes on with its answer |

@@ -147,16 +147,22 @@ async fn usage(lab: &Lab) -> Result<String, Obstacle> {
 async fn interrupt(lab: &Lab) -> Result<String, Obstacle> {
     let client = lab.client().await?;
     let thread = client.start_thread(lab.thread()).await?;
-    let mut turn = thread.start_turn("[[slow 500 20]]").await?;
-    speaking(&mut turn).await?;
-    turn.interrupt();
-    let finished = turn.finish().await;
-    let status = finished.status;
-    ensure(status == TurnStatus::Interrupted, || format!("the turn ended {status:?}"))?;
+    let mut speaks = thread.start_turn("[[slow 500 20]]").await?;
+    speaking(&mut speaks).await?;
+    ensure_interrupted(speaks).await?;
+    let has_just_begun = thread.start_turn("[[slow 500 20]]").await?;
+    ensure_interrupted(has_just_begun).await?;
+    drop(thread.start_turn("[[slow 500 20]]").await?);
     let next = thread.start_turn("[[text]]").await?.finish().await;
     client.stop().await;
     ensure_completed(&next, "Hello from mock.")?;
     passed()
+}
+
+async fn ensure_interrupted(turn: Turn) -> Result<(), Obstacle> {
+    turn.interrupt();
+    let status = turn.finish().await.status;
+    ensure(status == TurnStatus::Interrupted, || format!("the turn ended {status:?}"))
 }
 
 /// In a second process, which must know what was said in the first.
