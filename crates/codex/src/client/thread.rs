@@ -177,10 +177,10 @@ impl Client {
 
     /// Some versions list turns only to those who have asked for what is experimental.
     fn need_turn_pages(&self) -> Result<(), CallError> {
-        match self.abilities().has(Ability::TurnPages) {
-            true => Ok(()),
-            false => self.need_experimental("thread/turns/list"),
+        if self.abilities().has(Ability::TurnPages) {
+            return Ok(());
         }
+        self.need_experimental(ThreadTurnsList::METHOD)
     }
 
     /// The oldest workers resume a conversation only by its file.

@@ -196,7 +196,9 @@ impl Turns {
         let busy = self.by_thread.get(thread).and_then(|key| self.turns.get_mut(key));
         match busy.filter(|turn| !turn.has_reader) {
             Some(turn) => {
-                turn.waiting.push(context.waker().clone());
+                if !turn.waiting.iter().any(|waiting| waiting.will_wake(context.waker())) {
+                    turn.waiting.push(context.waker().clone());
+                }
                 Poll::Pending
             }
             None => Poll::Ready(()),

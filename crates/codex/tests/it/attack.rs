@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use codex::event::TurnStatus;
+use codex::event::{ConnectionEvent, TurnStatus};
 use codex::requests::RequestKind;
 use codex::{
     ApprovalPolicy, Asked, CallError, Callbacks, Client, Decision, Endpoint, Options, Patience, ThreadOptions, Turn,
@@ -218,6 +218,23 @@ async fn a_flood_that_nobody_reads_holds_no_other_thread_up_and_ends_with_the_re
     let other = client.start_thread(asking()).await.unwrap();
     let mut turn = flooded.start_turn("[[flood 200000]]").await.unwrap();
     assert_eq!(item_status(&other, "[[shell touch x]]", "command_execution").await, "completed");
+    // Not before the worker has said all that it will: a reader that keeps up misses nothing.
+    let mut events = client.events();
+    let is_idle_again = async {
+        let mut was_active = false;
+        while let Some(event) = events.next().await {
+            match event {
+                ConnectionEvent::ThreadStatus { thread, status, .. } if *thread == *flooded.id() => {
+                    if was_active && &*status == "idle" {
+                        return;
+                    }
+                    was_active |= &*status == "active";
+                }
+                _ => {}
+            }
+        }
+    };
+    timeout(LONG, is_idle_again).await.unwrap();
     let (mut cuts, mut end) = (0, None);
     while let Some(event) = timeout(LONG, turn.next()).await.unwrap() {
         match event {
