@@ -143,3 +143,23 @@ fn a_parked_turn_is_followed_from_another_connection() {
         worker.stop().await;
     });
 }
+
+/// The answer to the call names no turn, and the worker tells of the compaction only by an item.
+#[test]
+fn a_compaction_is_a_turn_and_is_told_once() {
+    run(async |lab| {
+        let client = lab.client().await.unwrap();
+        let thread = client.start_thread(lab.thread()).await.unwrap();
+        assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
+        let mut turn = thread.compact().await.unwrap();
+        let (mut compactions, mut end) = (0, None);
+        while let Some(event) = timeout(LONG, turn.next()).await.unwrap() {
+            match event {
+                TurnEvent::Compacted => compactions += 1,
+                TurnEvent::TurnEnded { status, .. } => end = Some(status),
+                _ => {}
+            }
+        }
+        assert_eq!((compactions, end), (1, Some(TurnStatus::Completed)));
+    });
+}

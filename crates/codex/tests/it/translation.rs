@@ -6,6 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use codex::event::{ConnectionEvent, Placed, Told, TurnEvent};
+use codex::protocol::{
+    ContextCompactedNotification, FileChangeOutputDeltaNotification, McpToolCallProgressNotification,
+    TerminalInteractionNotification,
+};
 use codex::v2;
 use expect_test::{Expect, expect};
 use serde_json::Value;
@@ -334,5 +338,47 @@ fn what_belongs_to_no_turn_is_told_of_the_connection() {
         {"type":"warning","message":"unknown key: colour"}
         {"type":"warning","message":"low on disk"}
         {"type":"rate_limits","params":{"rateLimits":{"primary":null}}}"#]]
+    .assert_eq(&seen.join("\n"));
+}
+
+/// No recording holds these; their shapes are those of upstream's schema.
+#[test]
+fn what_was_never_recorded_is_understood_as_the_schema_writes_it() {
+    let (thread, turn, item) = ("t".to_owned(), "u".to_owned(), "i".to_owned());
+    let typed = TerminalInteractionNotification {
+        item_id: item.clone(),
+        process_id: "7".into(),
+        stdin: "yes\n".into(),
+        thread_id: thread.clone(),
+        turn_id: turn.clone(),
+    };
+    let output = FileChangeOutputDeltaNotification {
+        delta: "patched".into(),
+        item_id: item.clone(),
+        thread_id: thread.clone(),
+        turn_id: turn.clone(),
+    };
+    let progress = McpToolCallProgressNotification {
+        item_id: item,
+        message: "half".into(),
+        thread_id: thread.clone(),
+        turn_id: turn.clone(),
+    };
+    let compacted = ContextCompactedNotification { thread_id: thread, turn_id: turn };
+    let told = |method: &str, params: serde_json::Result<Json>| match v2::notification(method, &params.unwrap()) {
+        Some(Told::Turn(placed)) => serde_json::to_string(&placed.event).unwrap(),
+        other => format!("{other:?}"),
+    };
+    let seen = [
+        told("item/commandExecution/terminalInteraction", Json::of(&typed)),
+        told("item/fileChange/outputDelta", Json::of(&output)),
+        told("item/mcpToolCall/progress", Json::of(&progress)),
+        told("thread/compacted", Json::of(&compacted)),
+    ];
+    expect![[r#"
+        {"type":"terminal_interaction","item":"i","process":"7","input":"yes\n"}
+        {"type":"file_change_output","item":"i","text":"patched"}
+        {"type":"tool_progress","item":"i","message":"half"}
+        {"type":"compacted"}"#]]
     .assert_eq(&seen.join("\n"));
 }
