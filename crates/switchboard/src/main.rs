@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "a command line tells its user what went wrong")]
 
 mod ask;
+mod config;
 mod schema;
 mod worker;
 

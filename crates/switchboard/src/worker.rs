@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{self, Path, PathBuf};
-use std::{env, fs, io};
+use std::{env, fmt, fs, io};
 
 use anyhow::{Context, Result};
 use supervise::{Launch, Owner};
@@ -21,6 +21,15 @@ impl From<&str> for Worker {
         match name {
             "demo" => Self::Demo,
             other => Self::Codex(other.into()),
+        }
+    }
+}
+
+impl fmt::Display for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Demo => f.write_str("demo"),
+            Self::Codex(program) => write!(f, "{}", program.display()),
         }
     }
 }
