@@ -1,0 +1,57 @@
+//! What the doctor looks at on this machine: the state directory, the port, the store, and a server that runs already.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use rustix::fs::{Access, access};
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use super::finding::Finding;
+use crate::server::{Server, ServerError};
+
+pub(super) fn state_directory(state_dir: &Path) -> Finding {
+    const CHECK: &str = "state directory";
+    const ADVICE: &str = "allow it, or name another with state_dir";
+    let existing = state_dir.ancestors().find(|directory| directory.exists()).unwrap_or(state_dir);
+    let shown = state_dir.display();
+    if !existing.is_dir() {
+        return Finding::problem(CHECK, format!("{} is no directory", existing.display()), ADVICE);
+    }
+    match access(existing, Access::WRITE_OK | Access::EXEC_OK) {
+        Err(error) => Finding::problem(CHECK, format!("{} cannot be written: {error}", existing.display()), ADVICE),
+        Ok(()) if existing == state_dir => Finding::ok(CHECK, format!("{shown} can be written")),
+        Ok(()) => Finding::ok(CHECK, format!("{shown} will be made")),
+    }
+}
+
+/// What the running server says of itself; none if none runs.
+pub(super) async fn server(state_dir: &Path) -> Option<Vec<Finding>> {
+    const CHECK: &str = "server";
+    let server = match Server::running(state_dir) {
+        Ok(server) => server,
+        Err(_) => return None,
+    };
+    let findings = match server.get::<Value>("/readyz").await {
+        Ok(_) => vec![Finding::ok(CHECK, format!("runs at {server} and is ready"))],
+        Err(ServerError::Refused { message, .. }) => {
+            vec![Finding::warning(CHECK, format!("runs at {server} and is not ready: {message}"), "its log says more")]
+        }
+        Err(error) => vec![Finding::problem(CHECK, error.to_string(), "look at its log, or stop it and start it again")],
+    };
+    Some(findings)
+}
+
+pub(super) async fn port(listen: SocketAddr) -> Finding {
+    const CHECK: &str = "port";
+    match TcpListener::bind(listen).await {
+        Ok(_) => Finding::ok(CHECK, format!("{listen} is free")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            Finding::problem(CHECK, format!("another program listens at {listen}"), "stop it, or choose another address with listen")
+        }
+        Err(error) => {
+            Finding::problem(CHECK, format!("{listen} cannot be listened at: {error}"), "choose another address with listen")
+        }
+    }
+}
