@@ -16,7 +16,8 @@ use codex::event::TurnStatus;
 use codex::{Client, Options, ThreadOptions};
 use tokio::time::Instant;
 
-use crate::worker::Worker;
+use crate::config;
+use crate::worker::{Worker, variables_of_ours};
 use play::{Play, until};
 use screen::{Form, Screen};
 use signals::Signals;
@@ -50,6 +51,9 @@ pub(crate) struct Ask {
     /// The model, if not the worker's own choice
     #[arg(long)]
     model: Option<String>,
+    /// The configuration file, if not the usual one
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Let the worker see this environment variable; may be repeated
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
@@ -102,7 +106,10 @@ async fn answer(ask: &Ask, prompt: Result<String>) -> io::Result<ExitCode> {
 async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: &mut Screen) -> Result<TurnStatus> {
     let prompt = prompt?;
     let cwd = directory(&ask.cd)?;
-    let launch = ask.worker.launch(Path::new(&cwd), &ask.env)?;
+    let config = config::load(ask.config.as_deref(), Vec::new())?.config;
+    let codex_home = config.groups.first().and_then(|group| group.codex_home.as_deref());
+    let variables = variables_of_ours(&ask.env).context("--env")?;
+    let launch = ask.worker.start(codex_home, &config.state_dir)?.launch(Path::new(&cwd), variables);
     let mut options = Options::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
     options.limits.turn_bytes_max = UNREAD_BYTES_MAX;
     let client = tokio::select! {

@@ -21,7 +21,6 @@ use toml::de::DeTable;
 
 pub(crate) use kind::show_duration;
 pub(crate) use load::load;
-pub(crate) use nearest::nearest;
 use problem::Problem;
 pub(crate) use problem::Problems;
 use reading::Reading;

@@ -30,7 +30,9 @@ pub(crate) struct Doctor {
 pub(crate) async fn run(doctor: &Doctor) -> Result<ExitCode> {
     let findings = match load(doctor.config.as_deref(), Vec::new()) {
         Ok(resolved) => examine(&resolved).await,
-        Err(error) => vec![Finding::problem("configuration", format!("{error:#}"), "correct it, or name another with --config")],
+        Err(error) => {
+            vec![Finding::problem("configuration", format!("{error:#}"), "correct it, or name another with --config")]
+        }
     };
     let is_ill = findings.iter().any(|finding| finding.state == State::Problem);
     print(&match Form::of(doctor.json) {
@@ -45,13 +47,12 @@ async fn examine(resolved: &Resolved) -> Vec<Finding> {
     let mut findings = configuration(resolved);
     findings.push(machine::state_directory(&config.state_dir));
     let server = machine::server(&config.state_dir).await;
-    let is_running = server.is_some();
     match server {
         Some(told) => findings.extend(told),
         None => findings.extend([machine::port(config.listen).await, machine::store(&config.state_dir).await]),
     }
     for group in &config.groups {
-        findings.extend(workers::examine(group, config, is_running).await);
+        findings.extend(workers::examine(group, config).await);
     }
     findings
 }
@@ -61,8 +62,9 @@ fn configuration(resolved: &Resolved) -> Vec<Finding> {
         Some(file) => format!("{} is right", file.display()),
         None => "no file, all defaults".into(),
     };
-    let warnings = resolved.warnings.iter().map(|warning| {
-        Finding::warning("configuration", warning.clone(), "correct its name, or unset it")
-    });
+    let warnings = resolved
+        .warnings
+        .iter()
+        .map(|warning| Finding::warning("configuration", warning.clone(), "correct its name, or unset it"));
     [Finding::ok("configuration", what)].into_iter().chain(warnings).collect()
 }

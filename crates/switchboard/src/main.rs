@@ -4,12 +4,22 @@
 
 mod ask;
 mod config;
+mod doctor;
+mod escape;
+mod logs;
+mod print;
 mod schema;
+mod server;
 mod worker;
 
+use std::future::Future;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
+
+/// Where everything that must survive is kept, in the state directory.
+const STORE_FILE: &str = "switchboard.db";
 
 /// Connects callers to coding agents.
 #[derive(Parser)]
@@ -17,6 +27,8 @@ use clap::Parser;
 enum Command {
     /// Run one turn here and stream its answer
     Ask(ask::Ask),
+    /// Look for what is wrong here, and say what to do
+    Doctor(doctor::Doctor),
     /// Show the app-server protocol that is built in, or how a codex binary's differs
     #[command(subcommand)]
     Schema(schema::Schema),
@@ -27,10 +39,21 @@ enum Command {
 fn main() -> ExitCode {
     match Command::parse() {
         Command::Ask(ask) => ask::run(&ask),
+        Command::Doctor(doctor) => wait_for(doctor::run(&doctor)),
         Command::Schema(schema) => schema::run(&schema),
         Command::DemoWorker(options) => demo::run(&options).unwrap_or_else(|error| {
             eprintln!("demo-worker: {error}");
             ExitCode::FAILURE
         }),
     }
+}
+
+/// Runs a command that waits for others more than it works.
+fn wait_for(command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(command));
+    done.unwrap_or_else(|error| {
+        eprintln!("switchboard: {error:#}");
+        ExitCode::FAILURE
+    })
 }

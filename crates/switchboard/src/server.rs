@@ -5,6 +5,7 @@ mod announcement;
 mod events;
 mod request;
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -97,6 +98,12 @@ impl Server {
         let too_slow = |_| ServerError::TooSlow { address: self.address.to_string(), after: CONNECT_TIMEOUT };
         let connection = connecting.await.map_err(too_slow)??;
         connection.send(method, path, &self.key, body).await
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}", self.address)
     }
 }
 

@@ -382,14 +382,18 @@ fn a_variable_that_sets_nothing_is_warned_of() {
     expect![[r#"
         SWITCHBOARD_LISTN sets nothing: did you mean SWITCHBOARD_LISTEN?
         SWITCHBOARD_WORKERS_MIAN_COUNT sets nothing: did you mean SWITCHBOARD_WORKERS_MAIN_COUNT?
-    "#]].assert_eq(&(warnings.join("\n") + "\n"));
+    "#]]
+    .assert_eq(&(warnings.join("\n") + "\n"));
 }
 
 #[test]
 fn not_even_a_complaint_repeats_a_secret() {
-    check_problems("key = 123456\n", &expect![[r#"
+    check_problems(
+        "key = 123456\n",
+        &expect![[r#"
         switchboard.toml:1: `key`: expected a text, found something else
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

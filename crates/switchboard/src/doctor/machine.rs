@@ -6,9 +6,11 @@ use std::path::Path;
 
 use rustix::fs::{Access, access};
 use serde_json::Value;
+use store::{Limits, Store};
 use tokio::net::TcpListener;
 
 use super::finding::Finding;
+use crate::STORE_FILE;
 use crate::server::{Server, ServerError};
 
 pub(super) fn state_directory(state_dir: &Path) -> Finding {
@@ -29,16 +31,15 @@ pub(super) fn state_directory(state_dir: &Path) -> Finding {
 /// What the running server says of itself; none if none runs.
 pub(super) async fn server(state_dir: &Path) -> Option<Vec<Finding>> {
     const CHECK: &str = "server";
-    let server = match Server::running(state_dir) {
-        Ok(server) => server,
-        Err(_) => return None,
-    };
+    let server = Server::running(state_dir).ok()?;
     let findings = match server.get::<Value>("/readyz").await {
         Ok(_) => vec![Finding::ok(CHECK, format!("runs at {server} and is ready"))],
         Err(ServerError::Refused { message, .. }) => {
             vec![Finding::warning(CHECK, format!("runs at {server} and is not ready: {message}"), "its log says more")]
         }
-        Err(error) => vec![Finding::problem(CHECK, error.to_string(), "look at its log, or stop it and start it again")],
+        Err(error) => {
+            vec![Finding::problem(CHECK, error.to_string(), "look at its log, or stop it and start it again")]
+        }
     };
     Some(findings)
 }
@@ -47,11 +48,31 @@ pub(super) async fn port(listen: SocketAddr) -> Finding {
     const CHECK: &str = "port";
     match TcpListener::bind(listen).await {
         Ok(_) => Finding::ok(CHECK, format!("{listen} is free")),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            Finding::problem(CHECK, format!("another program listens at {listen}"), "stop it, or choose another address with listen")
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Finding::problem(
+            CHECK,
+            format!("another program listens at {listen}"),
+            "stop it, or choose another address with listen",
+        ),
+        Err(error) => Finding::problem(
+            CHECK,
+            format!("{listen} cannot be listened at: {error}"),
+            "choose another address with listen",
+        ),
+    }
+}
+
+pub(super) async fn store(state_dir: &Path) -> Finding {
+    const CHECK: &str = "store";
+    let path = state_dir.join(STORE_FILE);
+    if !path.exists() {
+        return Finding::ok(CHECK, format!("{} will be made", path.display()));
+    }
+    match Store::open(&path, Limits::default()) {
+        Ok(store) => {
+            // Nothing was written, so nothing can be lost.
+            _ = store.close().await;
+            Finding::ok(CHECK, format!("{} is whole", path.display()))
         }
-        Err(error) => {
-            Finding::problem(CHECK, format!("{listen} cannot be listened at: {error}"), "choose another address with listen")
-        }
+        Err(error) => Finding::problem(CHECK, error.to_string(), "do what it says, or name another state_dir"),
     }
 }

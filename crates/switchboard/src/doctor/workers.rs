@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use codex::protocol::{AccountRead, GetAccountParams};
-use codex::{CallError, Client, Json, Options, StartError};
 use codex::abilities::Dialect;
+use codex::protocol::GetAccountParams;
+use codex::protocol::calls::AccountRead;
+use codex::{CallError, Client, Json, Options, StartError};
 use rustix::fs::{Access, access};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -17,7 +18,7 @@ use crate::worker::Worker;
 /// How long one worker may take for everything that it is asked.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(45);
 
-pub(super) async fn examine(group: &Group, config: &Config, is_running: bool) -> Vec<Finding> {
+pub(super) async fn examine(group: &Group, config: &Config) -> Vec<Finding> {
     let check = |what: &str| format!("{}: {what}", group.name);
     let mut findings = Vec::new();
     if let (Worker::Codex(_), Some(home)) = (&group.command, group.codex_home.as_deref()) {
@@ -28,9 +29,6 @@ pub(super) async fn examine(group: &Group, config: &Config, is_running: bool) ->
         let what = format!("has not answered within {} s", WORKER_TIMEOUT.as_secs());
         vec![Finding::problem(check("worker"), what, "start it by hand and see what it does")]
     }));
-    if let (true, Transport::Unix) = (is_running, &group.transport) {
-        findings.push(Finding::ok(check("transport"), "the running server's own workers were left alone"));
-    }
     findings
 }
 
@@ -53,7 +51,9 @@ async fn greet(group: &Group, config: &Config) -> Vec<Finding> {
         Transport::Ws(endpoint) => Client::connect(endpoint, options).await,
         Transport::Stdio | Transport::Unix => match group.launch(&config.state_dir) {
             Ok(launch) => Client::start(&launch, options).await,
-            Err(error) => return vec![Finding::problem(check("binary"), format!("{error:#}"), "correct command or env")],
+            Err(error) => {
+                return vec![Finding::problem(check("binary"), format!("{error:#}"), "correct command or env")];
+            }
         },
     };
     match client {
@@ -79,8 +79,14 @@ fn not_started(group: &Group, error: &StartError) -> Finding {
             "npm install -g @openai/codex",
         ),
         StartError::Spawn(_) => Finding::problem(check("binary"), error.to_string(), "correct command"),
-        StartError::Connect(_) => Finding::problem(check("transport"), error.to_string(), "start the worker, or correct transport"),
-        _ => Finding::problem(check("handshake"), error.to_string(), "run `codex app-server` by hand and see what it says"),
+        StartError::Connect(_) => {
+            Finding::problem(check("transport"), error.to_string(), "start the worker, or correct transport")
+        }
+        _ => Finding::problem(
+            check("handshake"),
+            error.to_string(),
+            "run `codex app-server` by hand and see what it says",
+        ),
     }
 }
 

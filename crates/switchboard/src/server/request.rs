@@ -67,10 +67,12 @@ impl FromStr for Address {
         let bad = || ServerError::BadAddress(text.into());
         let uri: Uri = text.parse().map_err(|_| bad())?;
         let is_bare = uri.path() == "/" || uri.path().is_empty();
-        let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http") && is_bare && uri.query().is_none());
+        let authority =
+            uri.authority().filter(|_| uri.scheme_str() == Some("http") && is_bare && uri.query().is_none());
         let authority = authority.filter(|authority| !authority.as_str().contains('@')).ok_or_else(bad)?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-        let is_here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback());
+        let is_here =
+            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback());
         if !is_here {
             return Err(ServerError::ClearText(host.into()));
         }
