@@ -57,6 +57,6 @@ pub use error::{CallError, Trap};
 pub use event::{ConnectionEvent, Item, TurnError, TurnEvent, TurnStatus, Usage};
 pub use exchange::{Asked, Busy, Limits, Patience};
 pub use requests::RequestKind;
-pub use supervise::{Launch, Owner};
+pub use supervise::{Launch, Owner, Rlimits};
 pub use transport::{ConnectError, End, SocketEnd, SocketLimits};
 pub use wire::{Json, JsonRpcField, PeerError, RequestId};
