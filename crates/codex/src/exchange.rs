@@ -278,6 +278,11 @@ impl Exchange {
         self.requests.poll_moot(request, context)
     }
 
+    /// Whether a thread has asked something that is open.
+    pub(crate) fn is_waiting(&self, thread: &str) -> bool {
+        self.requests.is_waiting(thread)
+    }
+
     /// A request that is open.
     pub(crate) fn asked(&self, request: &RequestId) -> Option<Asked> {
         self.requests.get(request).cloned()
