@@ -24,6 +24,7 @@ pub(crate) use turns::TurnKey;
 use crate::dialect::{Line, Reader};
 use crate::event::{ConnectionEvent, Placed, Told, TurnEvent};
 use crate::requests;
+use crate::tap::Tap;
 use asked::OpenRequests;
 use errands::{Attempt, Errand, Postponed};
 use mailbox::Mailbox;
@@ -49,6 +50,8 @@ impl Default for Limits {
 pub(crate) struct Exchange {
     pub(crate) connection: Connection,
     pub(crate) reader: Reader,
+    /// Who looks at the bytes that pass.
+    pub(crate) tap: Option<Tap>,
     limits: Limits,
     patience: Patience,
     calls: HashMap<CallId, Purpose>,
@@ -105,6 +108,7 @@ impl Exchange {
         let mut exchange = Self {
             connection: Connection::new(limits.wire.clone(), field),
             reader: Reader::V2,
+            tap: None,
             turns: Turns::new(limits.turn_bytes_max),
             limits,
             patience,
@@ -206,6 +210,12 @@ impl Exchange {
     /// A turn of somebody else runs in a thread that was just loaded.
     pub(crate) fn handle_busy(&mut self, thread: &str) {
         self.turns.handle_busy(thread);
+    }
+
+    /// # Errors
+    /// [`Busy`], if a turn runs in the thread.
+    pub(crate) fn need_idle(&self, thread: &str) -> Result<(), Busy> {
+        self.turns.need_idle(thread)
     }
 
     /// Ready when no turn that was dropped keeps the thread busy.
