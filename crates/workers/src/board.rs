@@ -267,11 +267,10 @@ impl Board {
     }
 
     /// Takes a place for a turn that runs already on a worker that was found again.
-    pub(crate) fn adopt(&mut self, slot: SlotId, want: Want, now: Instant) -> LeaseId {
-        let thread = want.thread.clone();
-        let place = self.seat(&want, slot, now);
-        if let Some(thread) = thread {
-            self.loaded(place.lease, &thread);
+    pub(crate) fn adopt(&mut self, slot: SlotId, want: &Want, now: Instant) -> LeaseId {
+        let place = self.seat(want, slot, now);
+        if let Some(thread) = &want.thread {
+            self.loaded(place.lease, thread);
         }
         place.lease
     }

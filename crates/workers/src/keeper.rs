@@ -1,7 +1,7 @@
 //! Keeps one worker: starts it, serves it while it lives, and starts it again as its policy says, until somebody stops it.
 
-mod reattach;
 mod reach;
+mod reattach;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use codex::abilities::Dialect;
 use codex::{CallError, Client, ConnectionEvent, End, StartError};
 use supervise::{EndReason, RestartPolicy, Restarts, Verdict};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::board::Standing;
 use crate::desk::{Desk, Persistence};
+use crate::plan::Transport;
 use crate::post::{Link, Post, Wish};
 use crate::shared::Shared;
 use crate::view::WorkerState;
@@ -114,7 +115,10 @@ impl Keeper {
         let link = Arc::new(Link::new(client.clone()));
         self.post.set_status(|status| status.pid = client.pid().or(detached.as_ref().map(supervise::Detached::pid)));
         self.post.set_link(Some(Arc::clone(&link)));
-        let persistence = if detached.is_some() { Persistence::BeyondLink } else { Persistence::WithLink };
+        let persistence = match self.shared.group(&self.post).transport {
+            Transport::Stdio => Persistence::WithLink,
+            Transport::Unix | Transport::Ws(_) => Persistence::BeyondLink,
+        };
         let (shared, post) = (Arc::clone(&self.shared), Arc::clone(&self.post));
         let desk = Desk { shared, post, link: Arc::clone(&link), persistence };
         let mut attending = std::pin::pin!(desk.attend(requests));
@@ -132,16 +136,22 @@ impl Keeper {
 
     /// Makes the worker known and waits for its end, or for a wish.
     async fn serve(&self, link: &Arc<Link>, found: Found) -> Ended {
-        if found == Found::Running {
-            self.reattach(link).await;
+        let mut settle = std::pin::pin!(sleep(self.shared.limits().settle_timeout));
+        let mut is_settled = found == Found::Fresh;
+        if is_settled {
+            self.orphan_what_is_not_asked().await;
         } else {
-            self.shared.approvals.orphan_unclaimed(&self.shared.group(&self.post).name, &self.post.name).await;
+            self.reattach(link).await;
         }
         self.shared.set_state(&self.post, WorkerState::Ready, None);
         self.shared.board().ready(self.post.slot, Instant::now());
         let mut events = link.client.events();
         loop {
             tokio::select! {
+                () = &mut settle, if !is_settled => {
+                    is_settled = true;
+                    self.orphan_what_is_not_asked().await;
+                }
                 wish = self.post.wished() => return match wish {
                     Wish::Restart(reason) => Ended::RestartWished(reason),
                     Wish::Keep | Wish::Stop => Ended::StopWished,

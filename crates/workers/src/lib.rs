@@ -15,6 +15,7 @@ mod parked;
 mod plan;
 mod pool;
 mod post;
+mod record;
 mod refused;
 mod register;
 mod running;

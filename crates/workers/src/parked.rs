@@ -69,6 +69,10 @@ impl Parked {
         }
     }
 
+    pub(crate) fn is_expected(&self, call: &str, thread: &str) -> bool {
+        self.calls.get(call).is_some_and(|calls| calls.iter().any(|waiting| *waiting.thread == *thread))
+    }
+
     /// The newest call of that id that is within the caller's reach.
     fn call(&self, call: &str, caller: &Caller) -> Option<&Call> {
         self.calls.get(call)?.iter().rev().find(|waiting| caller.reaches(&waiting.key))

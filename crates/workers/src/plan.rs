@@ -13,6 +13,8 @@ use crate::limits::Limits;
 pub struct Plan {
     /// The groups of workers; the first is the default. There is at least one.
     pub groups: Vec<Group>,
+    /// The profiles that there are, for threads that are found again.
+    pub profiles: Vec<Profile>,
     /// How much the pool holds, and how long it waits.
     pub limits: Limits,
     /// Where sockets and logs of detached workers are kept.
@@ -127,6 +129,8 @@ pub struct Order {
     pub caller: Caller,
     /// The group to run it; a known thread stays in its own.
     pub group: Option<Box<str>>,
+    /// The name of the profile that a new thread is of.
+    pub profile: Option<Box<str>>,
     /// The thread that it is a turn of.
     pub thread: ThreadChoice,
     /// What the turn is given.

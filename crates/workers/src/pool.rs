@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use approvals::Approvals;
 use codex::{Frame, Input, Thread};
@@ -18,6 +18,7 @@ use crate::notice::{Notice, Notify};
 use crate::parked::{NoSuchCall, ToolResult};
 use crate::plan::{Caller, Order, Plan, ThreadChoice, Transport};
 use crate::post::{Link, Post, Wish, lock};
+use crate::record;
 use crate::refused::Refused;
 use crate::running::{Held, Running};
 use crate::shared::Shared;
@@ -47,7 +48,7 @@ impl Pool {
     /// # Panics
     /// Outside a tokio runtime, or if the plan has no group.
     #[must_use]
-    pub fn start(plan: Plan, store: Store, approvals: Approvals, ledger: Arc<Ledger>, notify: Notify) -> Self {
+    pub fn start(plan: Plan, store: Store, approvals: Approvals, ledger: Ledger, notify: Notify) -> Self {
         assert!(!plan.groups.is_empty(), "a pool has at least one group");
         let (mut slots, mut posts) = (Vec::new(), Vec::new());
         for (at, group) in plan.groups.iter().enumerate() {
@@ -230,24 +231,13 @@ impl Pool {
     }
 
     fn new_record(&self, order: &Order, id: &str, options: &codex::ThreadOptions) -> store::Thread {
-        let now = unix_ms(SystemTime::now()).cast_signed();
-        let group = order.group.clone().unwrap_or_else(|| self.shared.plan.groups[0].name.clone());
+        let group = order.group.as_deref().unwrap_or(&self.shared.plan.groups[0].name);
         store::Thread {
-            id: id.into(),
             owner: self.shared.ledger.owner().to_string(),
-            group: group.into(),
-            worker: None,
             cwd: options.cwd.clone().unwrap_or_default(),
-            key: order.caller.key.to_string(),
-            profile: None,
+            profile: order.profile.as_deref().map(Into::into),
             model: options.model.clone(),
-            last_turn: None,
-            last_turn_state: None,
-            history_hash: None,
-            unsaid: "[]".into(),
-            created_at: now,
-            used_at: now,
-            archived: false,
+            ..record::fresh(id, group, &order.caller.key)
         }
     }
 

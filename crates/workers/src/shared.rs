@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     words: Mutex<Words>,
     pub(crate) store: Store,
     pub(crate) approvals: Approvals,
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) ledger: Ledger,
     pub(crate) notify: Notify,
     /// Rung whenever a place becomes free.
     pub(crate) freed: Bell,
@@ -43,7 +43,7 @@ impl Shared {
         board: Board,
         store: Store,
         approvals: Approvals,
-        ledger: Arc<Ledger>,
+        ledger: Ledger,
         notify: Notify,
     ) -> Self {
         Self {
