@@ -22,7 +22,7 @@ pub use turns::Busy;
 pub(crate) use turns::TurnKey;
 
 use crate::dialect::{Line, Reader};
-use crate::event::{ConnectionEvent, Placed, Told, TurnEvent};
+use crate::event::{ConnectionEvent, Item, Placed, Told, TurnEvent};
 use crate::requests;
 use crate::tap::Tap;
 use asked::OpenRequests;
@@ -286,6 +286,20 @@ impl Exchange {
     /// Ready when a request needs no decision any more.
     pub(crate) fn poll_moot(&mut self, request: &RequestId, context: &mut Context<'_>) -> Poll<()> {
         self.requests.poll_moot(request, context)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// An item that a thread is busy with.
+    pub(crate) fn open_item(&self, thread: &str, item: &str) -> Option<Item> {
+        self.turns.open_item(thread, item).cloned()
+    }
+
+    /// Whether a thread has asked something that is open.
+    pub(crate) fn is_waiting(&self, thread: &str) -> bool {
+        self.requests.is_waiting(thread)
     }
 
     /// A request that is open.
