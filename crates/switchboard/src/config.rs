@@ -16,8 +16,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use codex::{ApprovalPolicy, Endpoint, Sandbox};
+use approvals::Rules;
 use toml::de::DeTable;
+use workers::{Profile, Transport};
 
 pub(crate) use kind::show_duration;
 pub(crate) use load::load;
@@ -66,70 +67,43 @@ pub(crate) struct Group {
     pub(crate) memory_bytes_max: Option<usize>,
 }
 
-/// How the workers of a group are reached.
-#[derive(Clone, Debug)]
-pub(crate) enum Transport {
-    Stdio,
-    Unix,
-    Ws(Endpoint),
-}
-
-/// A named way to run turns.
-#[derive(Debug)]
-pub(crate) struct Profile {
-    pub(crate) name: String,
-    pub(crate) group: Option<String>,
-    pub(crate) cwd: PathBuf,
-    pub(crate) sandbox: Sandbox,
-    pub(crate) approval_policy: ApprovalPolicy,
-    pub(crate) model: Option<String>,
-    pub(crate) effort: Option<String>,
-    pub(crate) decision_timeout: Option<Duration>,
-}
-
-/// Who decides what workers ask, and by when.
+/// Who decides what workers ask, besides people, and by when.
 #[derive(Debug)]
 pub(crate) struct Approvals {
     pub(crate) deadline: Duration,
-    pub(crate) rules: Vec<Rule>,
-    pub(crate) hook: Vec<String>,
-    pub(crate) hook_timeout: Duration,
-    pub(crate) webhook: Option<String>,
-    pub(crate) webhook_secret: Option<Secret>,
-    /// Where the decision links of the webhook lead.
-    pub(crate) public_url: Option<String>,
+    pub(crate) rules: Rules,
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) webhook: Option<Told>,
 }
 
-/// What is decided without asking anybody.
+/// A program that may decide.
 #[derive(Debug)]
-pub(crate) struct Rule {
-    pub(crate) kind: Option<String>,
+pub(crate) struct Hook {
+    pub(crate) name: String,
     pub(crate) command: Vec<String>,
-    pub(crate) cwd: Option<PathBuf>,
-    pub(crate) thread: Option<String>,
-    pub(crate) key: Option<String>,
-    pub(crate) action: Action,
-    pub(crate) reason: Option<String>,
+    pub(crate) cwd: PathBuf,
+    /// Variables of ours that it may see.
+    pub(crate) env: Vec<String>,
+    pub(crate) kinds: Vec<approvals::Kind>,
+    pub(crate) timeout: Duration,
+    pub(crate) may_allow_for_session: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    Allow,
-    Deny,
-    Ask,
-}
-
-/// Every limit of the program, with its unit in its name.
+/// Who is told of what waits for people.
 #[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) url: String,
+    pub(crate) authorization: Option<Secret>,
+    /// What decision links begin with.
+    pub(crate) links: String,
+}
+
+/// Every limit of the program, each in the struct of the part that keeps it.
+#[derive(Debug, Default)]
 pub(crate) struct Limits {
-    pub(crate) connections_max: usize,
-    pub(crate) header_timeout: Duration,
-    pub(crate) body_bytes_max: usize,
-    pub(crate) queue_max: usize,
-    pub(crate) queue_timeout: Duration,
-    pub(crate) stall_timeout: Duration,
-    pub(crate) tool_call_timeout: Duration,
-    pub(crate) frames_bytes_max: usize,
+    pub(crate) pool: workers::Limits,
+    pub(crate) approvals: approvals::Limits,
+    pub(crate) store: store::Limits,
 }
 
 /// What is logged, and how.

@@ -6,10 +6,11 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use approvals::Kind as Asked;
 use toml::de::DeValue;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use workers::Transport;
 
-use super::Transport;
 use crate::worker::Worker;
 
 /// One kind of value.
@@ -175,6 +176,34 @@ impl Kind<Vec<String>> {
             format!("[{}]", words.join(", "))
         };
         Self::new(format!("a list of texts such as {example}"), read, show)
+    }
+}
+
+impl Kind<Vec<Asked>> {
+    /// Kinds of requests that wait for a decision.
+    pub(super) fn kinds() -> Self {
+        let names: Vec<&str> = Asked::ALL.iter().map(|kind| kind.name()).collect();
+        let texts = Kind::words("");
+        let read = move |raw: Raw<'_>, place: &Place<'_>| {
+            let names: Vec<String> = texts.read(raw, place)?;
+            names.iter().map(|name| Asked::named(name)).collect()
+        };
+        let show = |kinds: &Vec<Asked>| {
+            let names: Vec<String> = kinds.iter().map(|kind| quoted(kind.name())).collect();
+            format!("[{}]", names.join(", "))
+        };
+        Self::new(format!("a list of {}", one_of(&names)), read, show)
+    }
+}
+
+impl Kind<bool> {
+    pub(super) fn flag() -> Self {
+        let read = |raw: Raw<'_>, _: &Place<'_>| match raw {
+            Raw::Toml(DeValue::Boolean(flag)) => Some(*flag),
+            Raw::Text(text) => text.parse().ok(),
+            Raw::Toml(_) => None,
+        };
+        Self::new("true or false", read, bool::to_string)
     }
 }
 

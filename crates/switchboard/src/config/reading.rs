@@ -303,6 +303,19 @@ impl<'a> SectionReader<'_, 'a> {
         value
     }
 
+    /// A value that is there already, unless another one was typed.
+    pub(super) fn set<T: 'static>(&mut self, value: &mut T, name: &'static str, kind: &Kind<T>, help: &'static str) {
+        let default = kind.show(value);
+        let source = match self.typed(name, kind) {
+            Some((typed, source)) => {
+                *value = typed;
+                source
+            }
+            None => Source::Default,
+        };
+        self.note(name, kind, Shown::Value(kind.show(value)), source, Some(default), help);
+    }
+
     /// A value that may be left out, with a default that there may be.
     pub(super) fn optional_or<T: 'static>(
         &mut self,

@@ -9,7 +9,8 @@ use super::{File, Flag, Resolved, Typed, resolve};
 
 const HOME: &str = "/home/dev";
 /// Every section once, so that every key is read.
-const EVERY_SECTION: &str = "[[approvals.rules]]\naction = \"ask\"\n";
+const EVERY_SECTION: &str =
+    "[[approvals.rules]]\nthen = \"ask\"\n[[approvals.hooks]]\nname = \"a\"\ncommand = [\"a\"]\n";
 
 fn typed(file: &str, variables: &[(&str, &str)], flags: &[(&'static str, &'static str, &str)]) -> Typed {
     let variables = [("HOME", HOME)].iter().chain(variables);
@@ -68,7 +69,7 @@ fn without_a_file_there_are_defaults() {
         hook = []                                # default
         hook_timeout = "30s"                     # default
         # webhook                                # not set
-        # webhook_secret                         # not set
+        # webhook_authorization                         # not set
         # public_url                             # not set
 
         [limits]
@@ -140,9 +141,9 @@ fn paths_begin_where_they_are_written() {
     let typed = Typed { file: Some(file), ..typed("", &[("SWITCHBOARD_PROFILES_CODEX_CWD", "sub")], &[]) };
     let config = resolve(&typed).map_err(|problems| problems.to_string()).unwrap().config;
     let group = &config.groups[0];
-    let seen = [&config.state_dir, group.codex_home.as_ref().unwrap(), &group.cwd, &config.profiles[0].cwd]
-        .map(|path| path.to_str().unwrap());
-    assert_eq!(seen, ["/etc/state/x", "/home/dev", "/home/dev/x", "/home/dev/project/sub"]);
+    let seen = [&config.state_dir, group.codex_home.as_ref().unwrap(), &group.cwd].map(|path| path.to_str().unwrap());
+    assert_eq!(config.profiles[0].cwd.as_deref(), Some("/home/dev/project/sub"));
+    assert_eq!(seen, ["/etc/state/x", "/home/dev", "/home/dev/x"]);
     assert_eq!(group.command.to_string(), "/etc/bin/codex");
 }
 
@@ -173,7 +174,6 @@ approval_policy = \"sometimes\"
 
 [approvals]
 deadline = \"soon\"
-hook = \"decide\"
 
 [[approvals.rules]]
 kind = \"comand\"
@@ -248,7 +248,7 @@ fn tables_of_the_wrong_shape_are_told_how_to_be_written() {
         "#]],
         ),
         (
-            "[approvals.rules]\naction = \"ask\"\n",
+            "[approvals.rules]\nthen = \"ask\"\n",
             expect![[r#"
             switchboard.toml:1: there may be several: write [[approvals.rules]] above each
         "#]],
@@ -421,18 +421,17 @@ fn what_is_printed_can_be_read_again_and_means_the_same() {
 #[test]
 fn secrets_are_neither_printed_nor_shown() {
     let variables = [("SWITCHBOARD_KEY", "canary-1")];
-    let resolved = resolve(&typed("[approvals]\nwebhook_secret = \"canary-2\"\n", &variables, &[]));
+    let resolved = resolve(&typed("[approvals]\nwebhook_authorization = \"canary-2\"\n", &variables, &[]));
     let resolved = resolved.map_err(|problems| problems.to_string()).unwrap();
     assert_eq!(resolved.config.key.as_ref().unwrap().reveal(), "canary-1");
     let shown = format!("{}{:?}", resolved.print(), resolved.config);
     assert!(!shown.contains("canary"), "{shown}");
-    assert!(shown.contains("# key is hidden") && shown.contains("# webhook_secret is hidden"), "{shown}");
+    assert!(shown.contains("# key is hidden") && shown.contains("# webhook_authorization is hidden"), "{shown}");
 }
 
 /// A key that can be set without any effect would be a lie.
 #[test]
 fn every_key_changes_what_is_meant() {
-    let before = format!("{:?}", resolved(EVERY_SECTION).config);
     let samples = [
         "\"127.0.0.1:9\"",
         "\"sample\"",
@@ -451,17 +450,39 @@ fn every_key_changes_what_is_meant() {
         "\"command\"",
         "\"main\"",
         "\"2MiB\"",
+        "[\"permissions\"]",
+        "true",
     ];
     for section in resolved(EVERY_SECTION).sections {
         for key in section.keys {
             let header = section.header.as_str();
-            let others =
-                if header == "[[approvals.rules]]" && key.name != "action" { "action = \"ask\"\n" } else { "" };
-            let more = if header == "[[approvals.rules]]" { "" } else { EVERY_SECTION };
+            let others = match (header, key.name) {
+                ("[[approvals.rules]]", name) if name != "then" => {
+                    "then = \"ask\"
+"
+                }
+                ("[[approvals.hooks]]", "name") => {
+                    "command = [\"a\"]
+"
+                }
+                ("[[approvals.hooks]]", "command") => {
+                    "name = \"a\"
+"
+                }
+                ("[[approvals.hooks]]", _) => {
+                    "name = \"a\"
+command = [\"a\"]
+"
+                }
+                _ => "",
+            };
+            let is_list_below = header.starts_with("[[approvals.");
+            let more = if is_list_below { "" } else { EVERY_SECTION };
             let means = |sample: &&str| {
                 let text = format!("{header}\n{others}{} = {sample}\n{more}", key.name);
                 let config = resolve(&typed(&text, &[], &[])).ok()?.config;
-                Some(format!("{config:?}")).filter(|config| *config != before)
+                let before = resolved(&format!("{header}\n{others}{more}")).config;
+                (format!("{config:?}") != format!("{before:?}")).then_some(())
             };
             assert!(samples.iter().find_map(means).is_some(), "{header} {}", key.name);
         }
@@ -477,7 +498,16 @@ fn the_documentation_lists_every_key() {
 fn the_example_shows_every_section_and_is_right() {
     let example = include_str!("../../../../switchboard.example.toml");
     let sections = resolved(example).sections;
-    for pattern in ["[[workers]]", "[profiles.NAME]", "[approvals]", "[[approvals.rules]]", "[limits]", "[log]"] {
+    let patterns = [
+        "[[workers]]",
+        "[profiles.NAME]",
+        "[approvals]",
+        "[[approvals.rules]]",
+        "[[approvals.hooks]]",
+        "[limits]",
+        "[log]",
+    ];
+    for pattern in patterns {
         assert!(sections.iter().any(|section| section.pattern == pattern), "{pattern}");
     }
     for key in sections.iter().flat_map(|section| &section.keys) {

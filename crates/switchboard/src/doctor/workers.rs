@@ -10,9 +10,10 @@ use codex::{CallError, Client, Json, Options, StartError};
 use rustix::fs::{Access, access};
 use serde_json::Value;
 use tokio::time::timeout;
+use workers::Transport;
 
 use super::finding::Finding;
-use crate::config::{Config, Group, Transport};
+use crate::config::{Config, Group};
 use crate::worker::Worker;
 
 /// How long one worker may take for everything that it is asked.
