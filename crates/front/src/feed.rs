@@ -1,0 +1,49 @@
+//! Everything that changes, in one stream: workers, threads, turns, items, approvals, the store. Not the text of turns.
+//! What happens is told here once, and is counted and sent from here.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::ring::RingLimits;
+use crate::time;
+
+/// Where everything that happens is told.
+#[derive(Clone)]
+pub struct Feed {
+    log: Arc<Log>,
+    metrics: Arc<Metrics>,
+}
+
+impl Feed {
+    /// Some hours of an ordinary day.
+    pub const LIMITS: RingLimits =
+        RingLimits { bytes_max: 4 * 1024 * 1024, events_max: 16_384, event_bytes_max: 64 * 1024 };
+
+    /// A feed to which nothing has been told yet.
+    #[must_use]
+    pub fn new(limits: RingLimits) -> Self {
+        Self { log: Arc::new(Log::new(limits)), metrics: Arc::new(Metrics::new()) }
+    }
+
+    /// Adds an event with the time at which it happened. It never waits.
+    pub fn tell(&self, event: &impl Serialize) {
+        let Ok(json) = serde_json::to_string(event) else {
+            tracing::error!("an event could not be written as JSON and is left out");
+            return;
+        };
+        let at = time::rfc3339(time::now());
+        let fields = json.trim_start_matches('{');
+        self.log.push(&format!(r#"{{"at":"{at}",{fields}"#));
+    }
+
+    pub(crate) fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+}
