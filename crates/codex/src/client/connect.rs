@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, io};
 
-use supervise::{Ladder, Launch, Owner, SpawnError};
+use supervise::{Ladder, Launch, Owner, Rlimits, SpawnError};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::Outcome;
@@ -20,6 +20,7 @@ use crate::error::CallError;
 use crate::exchange::Exchange;
 use crate::handshake::{Greeting, Handshake, INITIALIZED, Next};
 use crate::requests::written;
+use crate::tap::Tap;
 use crate::transport::{ConnectError, End, Transport};
 use crate::waits::bounded;
 
@@ -72,6 +73,7 @@ impl Client {
             cwd: env::current_dir().map_err(StartError::NoDirectory)?,
             env: home.into_iter().collect(),
             owner: Owner::generate(),
+            rlimits: Rlimits::default(),
         };
         Self::start(&launch, options).await
     }
@@ -96,8 +98,10 @@ impl Client {
 
     async fn establish(transport: Transport, options: Options) -> Result<Self, StartError> {
         let callbacks = Arc::new(options.callbacks.clone());
-        let exchange =
+        let mut exchange =
             Exchange::new(options.limits.clone(), callbacks.patience, callbacks.methods(), options.json_rpc_field);
+        exchange.tap = Tap::new(options.frames_bytes_max);
+        let pid = transport.pid();
         let shared = Arc::new(Shared::new(exchange));
         let mut task = JoinSet::new();
         task.spawn(drive(Arc::clone(&shared), transport, callbacks));
@@ -108,7 +112,7 @@ impl Client {
                 }
                 // The second attempt at `initialize` asks for nothing.
                 let has_experimental_api = options.experimental_api && greeting.fallback.is_none();
-                let link = Link { shared, greeting, abilities, has_experimental_api, _task: task };
+                let link = Link { shared, pid, greeting, abilities, has_experimental_api, _task: task };
                 Ok(Self { link: Arc::new(link), call_timeout: options.call_timeout })
             }
             Err(cause) => {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use serde_json::json;
-use supervise::{Launch, Limits, Owner};
+use supervise::{Launch, Limits, Owner, Rlimits};
 use wire::{Event, Outcome};
 
 use super::{End, Talk, Transport, run};
@@ -16,6 +16,7 @@ fn sh(script: &str) -> Talk {
         cwd: "/".into(),
         env: Vec::new(),
         owner: Owner::generate(),
+        rlimits: Rlimits::default(),
     };
     Talk::new(Transport::child(launch.spawn(Limits::default()).unwrap()))
 }
@@ -72,7 +73,7 @@ fn a_process_that_closed_its_stdin_is_heard_to_its_end_and_then_stopped() {
         // That the first line could not be written is told when the next one is sent.
         while talk.transport.deafness().is_none() {
             talk.connection.notify("again", None).unwrap();
-            talk.transport.transmit(&mut talk.connection);
+            talk.transport.transmit(&mut talk.connection, None);
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let deafness = talk.transport.deafness().unwrap();
