@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
+use approvals::Stamp;
 use serde::Serialize;
 
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::ring::RingLimits;
-use crate::time;
 
 /// Where everything that happens is told.
 #[derive(Clone)]
@@ -28,13 +28,33 @@ impl Feed {
         Self { log: Arc::new(Log::new(limits)), metrics: Arc::new(Metrics::new()) }
     }
 
+    /// What the pool tells of itself goes through here.
+    #[must_use]
+    pub fn notify_workers(&self) -> workers::Notify {
+        let feed = self.clone();
+        Arc::new(move |notice| {
+            feed.metrics.count_workers(&notice);
+            feed.tell(&notice);
+        })
+    }
+
+    /// What the approvals tell of themselves goes through here.
+    #[must_use]
+    pub fn notify_approvals(&self) -> approvals::Notify {
+        let feed = self.clone();
+        Arc::new(move |notice| {
+            feed.metrics.count_approvals(&notice);
+            feed.tell(&notice);
+        })
+    }
+
     /// Adds an event with the time at which it happened. It never waits.
     pub fn tell(&self, event: &impl Serialize) {
         let Ok(json) = serde_json::to_string(event) else {
             tracing::error!("an event could not be written as JSON and is left out");
             return;
         };
-        let at = time::rfc3339(time::now());
+        let at = Stamp::now();
         let fields = json.trim_start_matches('{');
         self.log.push(&format!(r#"{{"at":"{at}",{fields}"#));
     }

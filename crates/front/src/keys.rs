@@ -1,4 +1,4 @@
-//! Who a key belongs to. A key is `sb_<id>_<secret>` with 256 random bits; only its SHA-256 is kept. It is looked up by
+//! Which keys there are and what each allows. A key is `sb_<id>_<secret>` with 256 random bits; only its SHA-256 is kept. It is looked up by
 //! its id and compared in constant time, so that neither the text nor the time of an answer tells how near a guess was.
 //!
 //! Besides the keys of the store there may be one that the installation chose itself (`SWITCHBOARD_KEY`), and one for the
@@ -20,7 +20,9 @@ pub enum Scope {
     /// To see everything, decide approvals and restart workers.
     Operate,
     /// To allow something for the rest of a thread's life, or with an amended policy.
-    Grant,
+    ForSession,
+    /// To allow what a turn asks that the same key started.
+    OwnTurns,
 }
 
 /// A set of scopes.
@@ -199,7 +201,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Scope {
-    const EACH: [Self; 3] = [Self::Use, Self::Operate, Self::Grant];
+    const EACH: [Self; 4] = [Self::Use, Self::Operate, Self::ForSession, Self::OwnTurns];
 
     /// Its name.
     #[must_use]
@@ -207,7 +209,8 @@ impl Scope {
         match self {
             Self::Use => "use",
             Self::Operate => "operate",
-            Self::Grant => "grant",
+            Self::ForSession => "approvals:session",
+            Self::OwnTurns => "approvals:own",
         }
     }
 
@@ -215,14 +218,15 @@ impl Scope {
         match self {
             Self::Use => 1,
             Self::Operate => 2,
-            Self::Grant => 4,
+            Self::ForSession => 4,
+            Self::OwnTurns => 8,
         }
     }
 }
 
 impl Scopes {
     /// Everything.
-    pub const ALL: Self = Self(7);
+    pub const ALL: Self = Self(15);
 
     /// These and no others.
     #[must_use]
@@ -295,11 +299,11 @@ mod tests {
 
     #[test]
     fn hashes_and_scopes_are_read_back() {
-        let (_, key) = make("a", Scopes::of(&[Scope::Use, Scope::Grant])).unwrap();
+        let (_, key) = make("a", Scopes::of(&[Scope::Use, Scope::ForSession])).unwrap();
         assert_eq!(from_hex(&to_hex(&key.hash)), Some(key.hash));
         assert!(from_hex("zz").is_none() && from_hex(&"é".repeat(32)).is_none());
-        assert_eq!(key.scopes.to_string(), "use grant");
-        assert_eq!(Scopes::parse("use grant"), Some(key.scopes));
+        assert_eq!(key.scopes.to_string(), "use approvals:session");
+        assert_eq!(Scopes::parse("use approvals:session"), Some(key.scopes));
         assert!(Scopes::parse("use everything").is_none());
     }
 }

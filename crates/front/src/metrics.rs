@@ -15,14 +15,14 @@ pub(crate) struct Metrics {
     pub connections_refused: Counter,
     pub accept_failures: Counter,
     pub feed_readers: Gauge,
-    pub turns: Family<TurnEnd, Counter>,
-    pub turns_running: Family<Group, Gauge>,
-    pub queue: Family<Group, Gauge>,
-    pub workers: Family<WorkerState, Gauge>,
-    pub restarts: Family<Group, Counter>,
-    pub approvals: Family<ApprovalEnd, Counter>,
-    pub approvals_pending: Gauge,
-    pub store_healthy: Gauge,
+    turns: Family<TurnEnd, Counter>,
+    turns_running: Family<Group, Gauge>,
+    queue: Gauge,
+    workers: Family<WorkerState, Gauge>,
+    restarts: Family<Group, Counter>,
+    approvals: Family<ApprovalEnd, Counter>,
+    approvals_pending: Gauge,
+    store_healthy: Gauge,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -33,26 +33,26 @@ struct Request {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-pub(crate) struct Group {
-    pub group: String,
+struct Group {
+    group: String,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-pub(crate) struct TurnEnd {
-    pub group: String,
-    pub status: &'static str,
+struct TurnEnd {
+    group: String,
+    status: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-pub(crate) struct WorkerState {
-    pub group: String,
-    pub state: &'static str,
+struct WorkerState {
+    group: String,
+    state: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-pub(crate) struct ApprovalEnd {
-    pub kind: String,
-    pub outcome: String,
+struct ApprovalEnd {
+    kind: &'static str,
+    outcome: &'static str,
 }
 
 /// Counts as one for as long as it lives.
@@ -70,7 +70,7 @@ impl Metrics {
             feed_readers: Gauge::default(),
             turns: Family::default(),
             turns_running: Family::default(),
-            queue: Family::default(),
+            queue: Gauge::default(),
             workers: Family::default(),
             restarts: Family::default(),
             approvals: Family::default(),
@@ -84,7 +84,7 @@ impl Metrics {
         registry.register("feed_readers", "Open streams of events", metrics.feed_readers.clone());
         registry.register("turns", "Turns that ended, by group and status", metrics.turns.clone());
         registry.register("turns_running", "Turns that run, by group", metrics.turns_running.clone());
-        registry.register("queue_length", "Turns that wait for a place, by group", metrics.queue.clone());
+        registry.register("queue_length", "Turns that wait for a place", metrics.queue.clone());
         registry.register("workers", "Workers by group and state", metrics.workers.clone());
         registry.register("worker_restarts", "Restarts of workers, by group", metrics.restarts.clone());
         registry.register("approvals", "Approvals that are over, by kind and outcome", metrics.approvals.clone());
@@ -98,6 +98,48 @@ impl Metrics {
         let class = ["1xx", "2xx", "3xx", "4xx", "5xx"].get(usize::from(status.as_u16() / 100).wrapping_sub(1));
         let labels = Request { route: route.into(), method: known(method), status: class.copied().unwrap_or("other") };
         self.requests.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn count_workers(&self, notice: &workers::Notice) {
+        use workers::{Notice, WorkerState};
+        match notice {
+            Notice::WorkerState { group, state: WorkerState::Restarting, .. } => {
+                self.restarts.get_or_create(&Group { group: group.to_string() }).inc();
+            }
+            Notice::TurnEnded { at, status, .. } => {
+                let labels = TurnEnd { group: group_of(&at.worker).into(), status: crate::words::turn_status(*status) };
+                self.turns.get_or_create(&labels).inc();
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn count_approvals(&self, notice: &approvals::Notice) {
+        match notice {
+            approvals::Notice::ApprovalWanted { .. } => {
+                self.approvals_pending.inc();
+            }
+            approvals::Notice::ApprovalDecided { approval } => {
+                self.approvals_pending.dec();
+                let labels = ApprovalEnd { kind: approval.kind.name(), outcome: approval.state.as_str() };
+                self.approvals.get_or_create(&labels).inc();
+            }
+        }
+    }
+
+    /// Takes down how the pool is now.
+    pub(crate) fn look(&self, pool: &workers::Pool, store: &store::Health) {
+        self.workers.clear();
+        self.turns_running.clear();
+        for worker in pool.workers() {
+            let (group, state) = (worker.group.to_string(), crate::words::worker_state(worker.state));
+            self.turns_running
+                .get_or_create(&Group { group: group.clone() })
+                .inc_by(i64::try_from(worker.turns).unwrap_or(i64::MAX));
+            self.workers.get_or_create(&WorkerState { group, state }).inc();
+        }
+        self.queue.set(i64::try_from(pool.load().waiting).unwrap_or(i64::MAX));
+        self.store_healthy.set(i64::from(store.is_well()));
     }
 
     pub(crate) fn open_connection(&self) -> Counted {
@@ -138,4 +180,9 @@ fn known(method: &axum::http::Method) -> &'static str {
         "OPTIONS" => "OPTIONS",
         _ => "other",
     }
+}
+
+/// Workers are named after their group, with a number.
+pub(crate) fn group_of(worker: &str) -> &str {
+    worker.rsplit_once('-').map_or(worker, |(group, _)| group)
 }

@@ -11,10 +11,9 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::watch;
 
 use crate::log::Log;
+use crate::metrics::Counted;
 use crate::ring::Cursor;
 
-/// How often a stream says that it is alive, and looks whether its reader's key is valid still.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How much is sent in one piece.
 const PIECE_BYTES_MAX: usize = 64 * 1024;
 
@@ -22,9 +21,13 @@ const PIECE_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct Reader<A> {
     pub log: Arc<Log>,
     pub cursor: Cursor,
+    /// How often it says that it is alive.
     pub heartbeat: Duration,
     /// Whether it may go on reading; asked at every heartbeat.
     pub is_allowed: A,
+    /// Counts it while it reads.
+    #[expect(dead_code, reason = "it counts by living")]
+    pub counted: Counted,
 }
 
 impl<A: Fn() -> bool + Send + 'static> Reader<A> {

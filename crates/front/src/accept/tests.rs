@@ -243,7 +243,8 @@ async fn running_out_of_descriptors_is_waited_out_without_spinning() {
         .spawn()
         .unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
-    beside(move || {
+    // Kept to the end: the child would fail to say that it is done.
+    let _output = beside(move || {
         let address = address_in(&mut output);
         let mut early = Connection::open(address);
         assert_eq!(early.get("/").unwrap(), "HTTP/1.1 200 OK hello");
@@ -260,6 +261,7 @@ async fn running_out_of_descriptors_is_waited_out_without_spinning() {
         assert_eq!(late.get("/").unwrap(), "HTTP/1.1 200 OK hello");
         let (seconds, failures) = (began.elapsed().as_secs(), failures(&mut early));
         assert!(failures < 20 + 50 * seconds, "{failures} failures in {seconds} s is a spin");
+        output
     })
     .await;
     drop(child.stdin.take());
