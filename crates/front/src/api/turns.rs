@@ -195,6 +195,7 @@ fn order(wanted: Wanted, profiles: &[Profile], caller: &Caller) -> Result<Order,
         turn,
         queue_timeout: None,
         decision_timeout: profile.and_then(|profile| profile.decision_timeout),
+        profile: profile.map(|profile| profile.name.clone()),
     })
 }
 
@@ -256,7 +257,7 @@ impl From<Refused> for Error {
             Refused::NoSuchGroup { .. } => Self::new(Code::InvalidValue, message),
             Refused::NotReady { .. } => Self::new(Code::NotReady, message).retry_after(DRAINING_RETRY),
             Refused::NoSuchThread { .. } => Self::new(Code::ThreadNotFound, message),
-            Refused::Worker(_) => Self::new(Code::WorkerFailed, format!("{message}{may_have_run}")),
+            Refused::Worker(_) | Refused::WorkerGone => Self::new(Code::WorkerFailed, format!("{message}{may_have_run}")),
         }
     }
 }
