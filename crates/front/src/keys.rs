@@ -31,7 +31,7 @@ pub struct Scopes(u8);
 
 /// Who sends a request.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub(crate) struct Caller {
     /// The id of the key.
     pub key: Arc<str>,
     /// What it allows.
@@ -93,6 +93,12 @@ impl Keys {
         let (secret, key) = make(LOCAL, Scopes::ALL)?;
         self.add(key);
         Ok(secret)
+    }
+
+    /// Whether this is the text of a key.
+    #[must_use]
+    pub fn is_valid(&self, text: &str) -> bool {
+        self.find(text).is_some()
     }
 
     /// Whose key this is.
