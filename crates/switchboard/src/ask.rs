@@ -3,7 +3,6 @@
 mod play;
 mod printer;
 mod screen;
-mod signals;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,10 +16,10 @@ use codex::{Client, Options, ThreadOptions};
 use tokio::time::Instant;
 
 use crate::config;
+use crate::signals::Signals;
 use crate::worker::{Worker, variables_of_ours};
 use play::{Play, until};
 use screen::{Form, Screen};
-use signals::Signals;
 
 /// How long the reader of an interrupted turn may take to read what is left.
 const LAST_WORDS_GRACE: Duration = Duration::from_secs(1);

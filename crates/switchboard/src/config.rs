@@ -104,6 +104,9 @@ pub(crate) struct Limits {
     pub(crate) pool: workers::Limits,
     pub(crate) approvals: approvals::Limits,
     pub(crate) store: store::Limits,
+    pub(crate) connections: front::ConnectionLimits,
+    pub(crate) requests: front::RequestLimits,
+    pub(crate) turns: front::TurnLimits,
 }
 
 /// What is logged, and how.

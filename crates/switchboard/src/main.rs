@@ -9,7 +9,9 @@ mod escape;
 mod logs;
 mod print;
 mod schema;
+mod serve;
 mod server;
+mod signals;
 mod worker;
 
 use std::future::Future;
@@ -25,6 +27,8 @@ const STORE_FILE: &str = "switchboard.db";
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 enum Command {
+    /// Serve turns, approvals and workers over HTTP
+    Serve(serve::Serve),
     /// Run one turn here and stream its answer
     Ask(ask::Ask),
     /// Look for what is wrong here, and say what to do
@@ -38,6 +42,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match Command::parse() {
+        Command::Serve(serve) => wait_for_many(serve::run(&serve)),
         Command::Ask(ask) => ask::run(&ask),
         Command::Doctor(doctor) => wait_for(doctor::run(&doctor)),
         Command::Schema(schema) => schema::run(&schema),
@@ -50,7 +55,16 @@ fn main() -> ExitCode {
 
 /// Runs a command that waits for others more than it works.
 fn wait_for(command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    finish(tokio::runtime::Builder::new_current_thread(), command)
+}
+
+/// Runs a command that serves many at once.
+fn wait_for_many(command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
+    finish(tokio::runtime::Builder::new_multi_thread(), command)
+}
+
+fn finish(mut runtime: tokio::runtime::Builder, command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
+    let runtime = runtime.enable_all().build();
     let done = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(command));
     done.unwrap_or_else(|error| {
         eprintln!("switchboard: {error:#}");

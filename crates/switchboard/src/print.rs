@@ -51,6 +51,11 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_they_must_be() {
         let rows = [["main-0", "ready"], ["a", "–"]].map(|row| row.map(str::to_owned));
-        expect![[r#""#]].assert_eq(&table(["NAME", "STATE"], &rows));
+        expect![[r#"
+            NAME    STATE
+            main-0  ready
+            a       –
+        "#]]
+        .assert_eq(&table(["NAME", "STATE"], &rows));
     }
 }

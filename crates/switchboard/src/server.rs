@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-pub(crate) use announcement::{Announcement, announce};
+pub(crate) use announcement::{Announced, Announcement, announce};
 pub(crate) use events::Events;
 use request::{Address, Answer};
 
@@ -72,6 +72,15 @@ impl Server {
         Ok(Self { address: Address::of(announcement.address), key: Secret::new(announcement.token) })
     }
 
+    /// What a route says of which the status matters more than success.
+    pub(crate) async fn look<T: DeserializeOwned>(&self, path: &str) -> Result<(u16, T), ServerError> {
+        let looking = async {
+            let (status, answer) = self.ask(Method::GET, path, Vec::new()).await?;
+            Ok((status, read(&answer.whole().await?)?))
+        };
+        timeout(ANSWER_TIMEOUT, looking).await.map_err(|_| self.too_slow(ANSWER_TIMEOUT))?
+    }
+
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ServerError> {
         read(&self.answer(Method::GET, path, Vec::new()).await?)
     }
@@ -88,16 +97,25 @@ impl Server {
 
     async fn answer(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Vec<u8>, ServerError> {
         let whole = async { self.send(method, path, body).await?.whole().await };
-        let too_slow = |_| ServerError::TooSlow { address: self.address.to_string(), after: ANSWER_TIMEOUT };
-        timeout(ANSWER_TIMEOUT, whole).await.map_err(too_slow)?
+        timeout(ANSWER_TIMEOUT, whole).await.map_err(|_| self.too_slow(ANSWER_TIMEOUT))?
     }
 
-    /// Sends a request and waits for the head of its answer; an error becomes one here.
+    /// Sends a request; an answer that is none of success is an error.
     async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Answer, ServerError> {
+        match self.ask(method, path, body).await? {
+            (200..=299, answer) => Ok(answer),
+            (status, answer) => Err(request::refusal(status, &answer.whole().await?)),
+        }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> Result<(u16, Answer), ServerError> {
         let connecting = timeout(CONNECT_TIMEOUT, self.address.connect());
-        let too_slow = |_| ServerError::TooSlow { address: self.address.to_string(), after: CONNECT_TIMEOUT };
-        let connection = connecting.await.map_err(too_slow)??;
+        let connection = connecting.await.map_err(|_| self.too_slow(CONNECT_TIMEOUT))??;
         connection.send(method, path, &self.key, body).await
+    }
+
+    fn too_slow(&self, after: Duration) -> ServerError {
+        ServerError::TooSlow { address: self.address.to_string(), after }
     }
 }
 

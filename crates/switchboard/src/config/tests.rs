@@ -66,21 +66,29 @@ fn without_a_file_there_are_defaults() {
 
         [approvals]
         deadline = "10m"                         # default
-        hook = []                                # default
-        hook_timeout = "30s"                     # default
         # webhook                                # not set
-        # webhook_authorization                         # not set
-        # public_url                             # not set
+        # webhook_authorization                  # not set
+        public_url = "http://127.0.0.1:4180"     # default
 
         [limits]
-        connections_max = 1024                   # default
-        header_timeout = "10s"                   # default
-        body_bytes_max = "16MiB"                 # default
         queue_max = 256                          # default
         queue_timeout = "1m"                     # default
         stall_timeout = "10m"                    # default
+        interrupt_timeout = "10s"                # default
+        ping_timeout = "5s"                      # default
+        retire_timeout = "1m"                    # default
         tool_call_timeout = "1h"                 # default
+        listen_timeout = "20s"                   # default
+        settle_timeout = "2s"                    # default
         frames_bytes_max = "256KiB"              # default
+        approvals_pending_max = 10000            # default
+        approval_bytes_max = "4MiB"              # default
+        hooks_running_max = 16                   # default
+        hook_output_bytes_max = "1MiB"           # default
+        webhook_timeout = "10s"                  # default
+        store_waiting_bytes_max = "64MiB"        # default
+        store_delay = "200ms"                    # default
+        store_readers_max = 4                    # default
 
         [log]
         level = "info"                           # default
@@ -202,14 +210,13 @@ command = [\"files\"]
             switchboard.toml:18: `workers`: no group is called "mian": did you mean "main"?
             switchboard.toml:19: `sandbox`: expected "read-only", "workspace-write" or "danger-full-access", found "readonly"; did you mean "read-only"?
             switchboard.toml:20: `approval_policy`: expected "untrusted", "on-request" or "never", found "sometimes"
-            switchboard.toml:23: `deadline`: expected a duration such as "500ms", "30s" or "10m", from 1s to 30d, found "soon"
-            switchboard.toml:24: `hook`: expected a list of texts such as ["/usr/local/bin/decide"], found "decide"
-            switchboard.toml:27: `kind`: expected "command", "file_change" or "permissions", found "comand"; did you mean "command"?
-            switchboard.toml:28: `action` is missing in [[approvals.rules]]: expected "allow", "deny" or "ask"
-            switchboard.toml:28: unknown key `comand` in [[approvals.rules]]: did you mean `command`?
-            switchboard.toml:30: unknown key `limit` at the top: did you mean `limits`?
-            switchboard.toml:34: `level`: expected a level (error, warn, info, debug, trace), or levels such as "info,workers=debug", found "inof"; did you mean "info"?
-            switchboard.toml:36: [tools] is not supported yet: remove it; tool servers come with a later version
+            switchboard.toml:23: `deadline`: expected a duration such as "500ms", "30s" or "10m", from 1s to 7d, found "soon"
+            switchboard.toml:26: `kind`: expected "command", "file_change", "permissions" or "tool_confirmation", found "comand"; did you mean "command"?
+            switchboard.toml:27: `then` is missing in [[approvals.rules]]: expected "allow", "deny" or "ask"
+            switchboard.toml:27: unknown key `comand` in [[approvals.rules]]: did you mean `command`?
+            switchboard.toml:29: unknown key `limit` at the top: did you mean `limits`?
+            switchboard.toml:33: `level`: expected a level (error, warn, info, debug, trace), or levels such as "info,workers=debug", found "inof"; did you mean "info"?
+            switchboard.toml:35: [tools] is not supported yet: remove it; tool servers come with a later version
         "#]],
     );
 }
@@ -256,8 +263,8 @@ fn tables_of_the_wrong_shape_are_told_how_to_be_written() {
         (
             "[[approvals.rules]]\nkind = \"command\"\n",
             expect![[r#"
-            switchboard.toml:2: `action` is missing in [[approvals.rules]]: expected "allow", "deny" or "ask"
-        "#]],
+                switchboard.toml:2: `then` is missing in [[approvals.rules]]: expected "allow", "deny" or "ask"
+            "#]],
         ),
     ] {
         check_problems(file, &expected);
@@ -330,14 +337,14 @@ fn values_of_the_wrong_kind_are_told_what_was_expected() {
         (
             "[approvals]\ndeadline = 1979-05-27\n",
             expect![[r#"
-            switchboard.toml:2: `deadline`: expected a duration such as "500ms", "30s" or "10m", from 1s to 30d, found 1979-05-27
-        "#]],
+                switchboard.toml:2: `deadline`: expected a duration such as "500ms", "30s" or "10m", from 1s to 7d, found 1979-05-27
+            "#]],
         ),
         (
             "[limits]\nheader_timeout = \"1ms\"\n",
             expect![[r#"
-            switchboard.toml:2: `header_timeout`: expected a duration such as "500ms", "30s" or "10m", from 1s to 10m, found "1ms"
-        "#]],
+                switchboard.toml:2: unknown key `header_timeout` in [limits]: did you mean `retire_timeout`?
+            "#]],
         ),
     ] {
         check_problems(file, &expected);

@@ -80,6 +80,12 @@ mod tests {
             Finding::ok("port", "free"),
             Finding::warning("main: login", "nobody\nis logged in\u{1b}[2J", "run `codex login`"),
         ];
-        expect![[r#""#]].assert_eq(&to_text(&findings));
+        expect![[r#"
+            ok       port         free
+            warning  main: login  nobody
+                                  is logged in\u{1b}[2J
+                                  → run `codex login`
+        "#]]
+        .assert_eq(&to_text(&findings));
     }
 }

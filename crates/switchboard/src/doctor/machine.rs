@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use rustix::fs::{Access, access};
-use serde_json::Value;
+use serde::Deserialize;
 use store::{Limits, Store};
 use tokio::net::TcpListener;
 
 use super::finding::Finding;
 use crate::STORE_FILE;
-use crate::server::{Server, ServerError};
+use crate::server::Server;
 
 pub(super) fn state_directory(state_dir: &Path) -> Finding {
     const CHECK: &str = "state directory";
@@ -32,16 +32,38 @@ pub(super) fn state_directory(state_dir: &Path) -> Finding {
 pub(super) async fn server(state_dir: &Path) -> Option<Vec<Finding>> {
     const CHECK: &str = "server";
     let server = Server::running(state_dir).ok()?;
-    let findings = match server.get::<Value>("/readyz").await {
-        Ok(_) => vec![Finding::ok(CHECK, format!("runs at {server} and is ready"))],
-        Err(ServerError::Refused { message, .. }) => {
-            vec![Finding::warning(CHECK, format!("runs at {server} and is not ready: {message}"), "its log says more")]
+    let finding = match server.look::<Readiness>("/readyz").await {
+        Ok((_, Readiness { ready: true, .. })) => Finding::ok(CHECK, format!("runs at {server} and is ready")),
+        Ok((_, Readiness { groups, .. })) => {
+            let missing: Vec<String> = groups.into_iter().flat_map(|group| group.missing).collect();
+            let what = format!("runs at {server} and is not ready: {}", missing.join("; "));
+            Finding::warning(CHECK, what, "`switchboard workers` shows them, its log says more")
         }
-        Err(error) => {
-            vec![Finding::problem(CHECK, error.to_string(), "look at its log, or stop it and start it again")]
-        }
+        Err(error) => Finding::problem(CHECK, error.to_string(), "look at its log, or stop it and start it again"),
     };
-    Some(findings)
+    let store = match server.look::<Health>("/healthz").await {
+        Ok((_, Health { reasons })) if !reasons.is_empty() => {
+            vec![Finding::warning("store", reasons.join("; "), "see to what it names; it recovers by itself")]
+        }
+        _ => Vec::new(),
+    };
+    Some([finding].into_iter().chain(store).collect())
+}
+
+#[derive(Deserialize)]
+struct Readiness {
+    ready: bool,
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    missing: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Health {
+    reasons: Vec<String>,
 }
 
 pub(super) async fn port(listen: SocketAddr) -> Finding {

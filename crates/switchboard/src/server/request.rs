@@ -93,7 +93,7 @@ impl Connection {
         path: &str,
         key: &Secret,
         body: Vec<u8>,
-    ) -> Result<Answer, ServerError> {
+    ) -> Result<(u16, Answer), ServerError> {
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.reveal())).map_err(|_| ServerError::NoKey)?;
         bearer.set_sensitive(true);
         let request = Request::builder()
@@ -106,9 +106,7 @@ impl Connection {
             .map_err(|error| ServerError::Unexpected(error.to_string()))?;
         let response = self.sender.send_request(request).await;
         let response = response.map_err(|error| self.address.unreachable(io::Error::other(error)))?;
-        let status = response.status();
-        let answer = Answer::new(response, self.address, self.driver);
-        if status.is_success() { Ok(answer) } else { Err(refusal(status.as_u16(), &answer.whole().await?)) }
+        Ok((response.status().as_u16(), Answer::new(response, self.address, self.driver)))
     }
 }
 
@@ -146,7 +144,7 @@ impl Answer {
 }
 
 /// What the server says of a request that it refuses.
-fn refusal(status: u16, body: &[u8]) -> ServerError {
+pub(super) fn refusal(status: u16, body: &[u8]) -> ServerError {
     #[derive(Deserialize)]
     struct Body {
         error: Told,

@@ -14,11 +14,48 @@ pub(super) fn limits(reading: &mut Reading<'_>) -> Limits {
     let table = reading.table("limits");
     let mut section = reading.section("[limits]", "[limits]", "limits", table);
     let mut limits = Limits::default();
+    set_front(&mut section, &mut limits);
     set_pool(&mut section, &mut limits.pool);
     set_approvals(&mut section, &mut limits.approvals);
     set_store(&mut section, &mut limits.store);
     section.finish();
     limits
+}
+
+fn set_front(section: &mut SectionReader<'_, '_>, limits: &mut Limits) {
+    let count = Kind::count(1..=1_000_000);
+    let moments = Kind::duration(MILLISECOND..=DAY);
+    let bytes = Kind::bytes(1024..=1 << 30);
+    let Limits { connections, requests, turns, .. } = limits;
+    section.set(
+        &mut connections.connections_max,
+        "connections_max",
+        &count,
+        "Connections of callers that may be open at once.",
+    );
+    section.set(
+        &mut connections.header_timeout,
+        "header_timeout",
+        &moments,
+        "How long the head of a request may take, and a connection be idle.",
+    );
+    section.set(
+        &mut connections.write_timeout,
+        "write_timeout",
+        &moments,
+        "How long a caller may take nothing of what is sent to it.",
+    );
+    section.set(
+        &mut connections.grace,
+        "response_grace",
+        &moments,
+        "How long other responses than turns may go on at the end.",
+    );
+    section.set(&mut requests.body_bytes_max, "body_bytes_max", &bytes, "The longest request body.");
+    section.set(&mut requests.body_timeout, "body_timeout", &moments, "How long it may take to arrive.");
+    section.set(&mut turns.finished_max, "turns_finished_max", &count, "Finished turns that can still be read.");
+    section.set(&mut turns.finished_bytes_max, "turns_finished_bytes_max", &bytes, "How much of them is kept in all.");
+    section.set(&mut turns.log.bytes_max, "turn_bytes_max", &bytes, "How much of one turn is kept for its readers.");
 }
 
 fn set_pool(section: &mut SectionReader<'_, '_>, limits: &mut workers::Limits) {
