@@ -154,7 +154,7 @@ mod tests {
         expect![[r#"
             HTTP/1.1 503 Service Unavailable
             content-type: application/json
-            content-length: 118
+            content-length: 117
             retry-after: 2
             connection: close
 

@@ -144,7 +144,18 @@ async fn an_order_that_cannot_be_carried_out_is_refused_with_its_reason() {
         let answer = house.operator.post("/api/turns", body).await;
         told.push_str(&format!("{} {}\n", answer.refusal(), answer.json()["error"]["message"].as_str().unwrap()));
     }
-    expect_test::expect![[""]].assert_eq(&told);
+    expect_test::expect![[r#"
+        400 invalid_value send either `prompt` (a text) or `input` (a list of parts)
+        400 invalid_value send either `prompt` (a text) or `input` (a list of parts)
+        400 invalid_value there is nothing to say; send a text that is not empty
+        400 invalid_value there is nothing to say; send a text that is not empty
+        400 invalid_value the body cannot be used: unknown variant `file`, expected `text` or `image` at line 1 column 24
+        400 invalid_value the `url` of an image must be a data URL (data:image/png;base64,…)
+        400 invalid_value `cwd` must be an absolute path
+        400 invalid_value there is no profile "none"; there are: asking
+        400 invalid_value there is no group of workers named "none": it has main
+        400 invalid_value the body cannot be used: unknown field `command`, expected one of `prompt`, `input`, `profile`, `group`, `thread`, `cwd`, `model`, `effort` at line 1 column 23
+    "#]].assert_eq(&told);
     house.stop().await;
 }
 
