@@ -2,7 +2,9 @@
 
 mod play;
 mod printer;
+mod remote;
 mod screen;
+mod told;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -15,10 +17,12 @@ use codex::event::TurnStatus;
 use codex::{Client, Options, ThreadOptions};
 use tokio::time::Instant;
 
-use crate::config;
+use crate::config::{self, Config};
+use crate::server::Server;
 use crate::signals::Signals;
 use crate::worker::{Worker, variables_of_ours};
 use play::{Play, until};
+use remote::{Order, Remote};
 use screen::{Form, Screen};
 
 /// How long the reader of an interrupted turn may take to read what is left.
@@ -38,13 +42,18 @@ pub(crate) struct Ask {
     /// Print one event per line, as docs/events.md describes them; the last is always `turn_ended`
     #[arg(long)]
     json: bool,
-    /// The worker: "demo" (built in), "codex" (found on PATH), or the path of a codex binary
-    #[arg(long, default_value = "demo")]
-    worker: Worker,
+    /// The worker: "demo" (built in), "codex" (found on PATH), or the path of a codex binary; without it the running
+    /// server answers, or "demo" if none runs
+    #[arg(long)]
+    worker: Option<Worker>,
+    /// Ask this server, such as http://127.0.0.1:4180; its key is SWITCHBOARD_KEY
+    #[arg(long, value_name = "URL", conflicts_with = "worker")]
+    server: Option<String>,
     /// Go on with this thread; its id is in the `turn_started` event that --json prints
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Where the agent works; it may read there, and whatever more it asks for is declined
+    /// Where the agent works; it may read there, and whatever more it asks for is
+    /// declined, or with a server decided there
     #[arg(long, value_name = "DIR", default_value = ".")]
     cd: PathBuf,
     /// The model, if not the worker's own choice
@@ -53,7 +62,7 @@ pub(crate) struct Ask {
     /// The configuration file, if not the usual one
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Let the worker see this environment variable; may be repeated
+    /// Let the worker see this environment variable; may be repeated, and is not for a server's workers
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
 }
@@ -106,9 +115,16 @@ async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: 
     let prompt = prompt?;
     let cwd = directory(&ask.cd)?;
     let config = config::load(ask.config.as_deref(), Vec::new())?.config;
+    if let Some(server) = server(ask, &config)? {
+        ensure!(ask.env.is_empty(), "--env is for a worker of your own: choose one with --worker, or leave --env out");
+        let (thread, model) = (ask.thread.as_deref(), ask.model.as_deref());
+        let order = Order { prompt: &prompt, cwd: &cwd, thread, model };
+        return Remote { server, signals, screen }.run(&order).await;
+    }
     let codex_home = config.groups.first().and_then(|group| group.codex_home.as_deref());
     let variables = variables_of_ours(&ask.env).context("--env")?;
-    let launch = ask.worker.start(codex_home, &config.state_dir)?.launch(Path::new(&cwd), variables);
+    let worker = ask.worker.as_ref().unwrap_or(&Worker::Demo);
+    let launch = worker.start(codex_home, &config.state_dir)?.launch(Path::new(&cwd), variables);
     let mut options = Options::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
     options.limits.turn_bytes_max = UNREAD_BYTES_MAX;
     let client = tokio::select! {
@@ -124,6 +140,15 @@ async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: 
     }
     let options = ThreadOptions { model: ask.model.clone(), ..ThreadOptions::in_directory(&cwd) };
     Play::new(client, signals, screen).run(options, ask.thread.as_deref(), &prompt).await
+}
+
+/// The server to ask: the one that is named, or one that runs here if no worker is named.
+fn server(ask: &Ask, config: &Config) -> Result<Option<Server>> {
+    match (&ask.server, &ask.worker) {
+        (Some(_), _) => Ok(Some(Server::find(ask.server.as_deref(), config)?)),
+        (None, Some(_)) => Ok(None),
+        (None, None) => Ok(Server::running(&config.state_dir).ok()),
+    }
 }
 
 /// What is asked: the argument, or what stdin says. An empty one is a mistake, such as a pipe from a program that failed.

@@ -7,6 +7,7 @@ mod config;
 mod doctor;
 mod escape;
 mod logs;
+mod operate;
 mod print;
 mod schema;
 mod serve;
@@ -31,6 +32,12 @@ enum Command {
     Serve(serve::Serve),
     /// Run one turn here and stream its answer
     Ask(ask::Ask),
+    /// List the workers of a running server, or restart one
+    Workers(operate::workers::Workers),
+    /// List the threads of a running server, or show one
+    Threads(operate::threads::Threads),
+    /// List what waits for a decision, and decide it
+    Approvals(operate::approvals::Approvals),
     /// Look for what is wrong here, and say what to do
     Doctor(doctor::Doctor),
     /// Show the app-server protocol that is built in, or how a codex binary's differs
@@ -44,6 +51,9 @@ fn main() -> ExitCode {
     match Command::parse() {
         Command::Serve(serve) => wait_for_many(serve::run(&serve)),
         Command::Ask(ask) => ask::run(&ask),
+        Command::Workers(workers) => wait_for(operate::workers::run(&workers)),
+        Command::Threads(threads) => wait_for(operate::threads::run(&threads)),
+        Command::Approvals(approvals) => wait_for(operate::approvals::run(&approvals)),
         Command::Doctor(doctor) => wait_for(doctor::run(&doctor)),
         Command::Schema(schema) => schema::run(&schema),
         Command::DemoWorker(options) => demo::run(&options).unwrap_or_else(|error| {

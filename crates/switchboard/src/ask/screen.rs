@@ -3,9 +3,10 @@
 use std::io::{self, IsTerminal};
 
 use anyhow::Result;
-use codex::event::{Item, TurnError, TurnEvent, TurnStatus};
+use codex::event::{TurnEvent, TurnStatus};
 
 use super::printer::{Piece, Printer, Stopped};
+use super::told::{Told, ToldError, ToldItem};
 use crate::escape::escaped;
 
 /// Where events are shown.
@@ -48,21 +49,45 @@ impl Screen {
         self.printer.room().await;
     }
 
-    pub(crate) fn show(&mut self, event: &TurnEvent) -> Result<()> {
-        self.is_ended |= matches!(event, TurnEvent::TurnEnded { .. });
-        if let Form::Json = self.form {
-            return self.write_out(serde_json::to_string(event)? + "\n");
+    pub(super) fn show(&mut self, event: &TurnEvent) -> Result<()> {
+        match self.form {
+            Form::Json => self.line(&serde_json::to_string(event)?, &Told::of(event)),
+            Form::Terminal | Form::Text => self.tell(&Told::of(event)),
         }
-        match event {
-            TurnEvent::Text { text, .. } => return self.text(text),
-            TurnEvent::ItemStarted { item } => return self.item(item),
-            TurnEvent::Warning { message } => self.note(&format!("warning: {message}")),
-            TurnEvent::Error { error, will_retry } => {
+    }
+
+    /// Shows an event that comes as JSON.
+    pub(super) fn show_line(&mut self, event: &str, told: &Told) -> Result<()> {
+        match self.form {
+            Form::Json => self.line(event, told),
+            Form::Terminal | Form::Text => self.tell(told),
+        }
+    }
+
+    fn line(&mut self, event: &str, told: &Told) -> Result<()> {
+        self.is_ended |= matches!(told, Told::TurnEnded { .. });
+        self.write_out(format!("{event}\n"))
+    }
+
+    fn tell(&mut self, told: &Told) -> Result<()> {
+        match told {
+            Told::Text { text } => return self.text(text),
+            Told::ItemStarted { item } => return self.item(item),
+            Told::Warning { message } => self.note(&format!("warning: {message}")),
+            Told::Error { error, will_retry } => {
                 let then = if *will_retry { "; the worker tries again" } else { "" };
                 self.note(&format!("error: {}{then}", describe(error)));
             }
-            TurnEvent::TurnEnded { status, error } => return self.ended(*status, error.as_ref()),
-            _ => {}
+            Told::ApprovalWanted { kind } => {
+                let kind = kind.replace('_', " ");
+                self.note(&format!("waits for a decision ({kind}): `switchboard approvals` shows it"));
+            }
+            Told::TurnEnded { status, error } => {
+                self.is_ended = true;
+                return self.ended(*status, error.as_ref());
+            }
+            Told::Missed {} => self.note("some of the answer came faster than it was read, and is missing here"),
+            Told::Other => {}
         }
         Ok(())
     }
@@ -114,7 +139,7 @@ impl Screen {
         }
     }
 
-    fn item(&mut self, item: &Item) -> Result<()> {
+    fn item(&mut self, item: &ToldItem) -> Result<()> {
         match &*item.kind {
             "agent_message" => return self.finish_line(),
             "user_message" | "reasoning" => {}
@@ -126,7 +151,7 @@ impl Screen {
         Ok(())
     }
 
-    fn ended(&mut self, status: TurnStatus, error: Option<&TurnError>) -> Result<()> {
+    fn ended(&mut self, status: TurnStatus, error: Option<&ToldError>) -> Result<()> {
         self.finish_line()?;
         let cause = error.map(describe).unwrap_or_default();
         match status {
@@ -150,7 +175,7 @@ impl Screen {
     }
 }
 
-fn describe(error: &TurnError) -> String {
+fn describe(error: &ToldError) -> String {
     let kind = error.kind.as_deref().map(|kind| format!(" ({kind})"));
     format!("{}{}", error.message, kind.unwrap_or_default())
 }

@@ -481,6 +481,7 @@ fn every_key_changes_what_is_meant() {
 command = [\"a\"]
 "
                 }
+                ("[approvals]", "webhook_authorization" | "public_url") => "webhook = \"https://sample\"\n",
                 _ => "",
             };
             let is_list_below = header.starts_with("[[approvals.");
