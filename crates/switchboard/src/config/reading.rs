@@ -62,6 +62,7 @@ pub(crate) struct Section {
 }
 
 /// What was read of one key.
+#[cfg_attr(not(test), expect(dead_code, reason = "a test makes docs/configuration.md of what nobody else reads"))]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,

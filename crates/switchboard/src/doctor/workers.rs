@@ -9,6 +9,7 @@ use codex::protocol::calls::AccountRead;
 use codex::{CallError, Client, Json, Options, StartError};
 use rustix::fs::{Access, access};
 use serde_json::Value;
+use supervise::SpawnError;
 use tokio::time::timeout;
 use workers::Transport;
 
@@ -20,17 +21,17 @@ use crate::worker::Worker;
 const WORKER_TIMEOUT: Duration = Duration::from_secs(45);
 
 pub(super) async fn examine(group: &Group, config: &Config) -> Vec<Finding> {
-    let check = |what: &str| format!("{}: {what}", group.name);
-    let mut findings = Vec::new();
-    if let (Worker::Codex(_), Some(home)) = (&group.command, group.codex_home.as_deref()) {
-        findings.push(examine_home(check("home"), home));
-    }
-    let examined = timeout(WORKER_TIMEOUT, greet(group, config)).await;
-    findings.extend(examined.unwrap_or_else(|_| {
+    timeout(WORKER_TIMEOUT, greet(group, config)).await.unwrap_or_else(|_| {
         let what = format!("has not answered within {} s", WORKER_TIMEOUT.as_secs());
-        vec![Finding::problem(check("worker"), what, "start it by hand and see what it does")]
-    }));
-    findings
+        vec![Finding::problem(group.check("worker"), what, "start it by hand and see what it does")]
+    })
+}
+
+impl Group {
+    /// What a finding about the group is called.
+    fn check(&self, what: &str) -> String {
+        format!("{}: {what}", self.name)
+    }
 }
 
 fn examine_home(check: String, home: &Path) -> Finding {
@@ -46,48 +47,51 @@ fn examine_home(check: String, home: &Path) -> Finding {
 }
 
 async fn greet(group: &Group, config: &Config) -> Vec<Finding> {
-    let check = |what: &str| format!("{}: {what}", group.name);
     let options = Options::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
     let client = match &group.transport {
         Transport::Ws(endpoint) => Client::connect(endpoint, options).await,
         Transport::Stdio | Transport::Unix => match group.launch(&config.state_dir) {
             Ok(launch) => Client::start(&launch, options).await,
             Err(error) => {
-                return vec![Finding::problem(check("binary"), format!("{error:#}"), "correct command or env")];
+                let what = format!("{error:#}");
+                return vec![Finding::problem(group.check("binary"), what, "correct `command` or `env`")];
             }
         },
     };
+    // A program that is not there has no use for a home.
+    let is_missing = matches!(client, Err(StartError::Spawn(_)));
+    let codex_home = group.codex_home.as_deref().filter(|_| group.command != Worker::Demo && !is_missing);
+    let mut findings: Vec<Finding> =
+        codex_home.map(|home| examine_home(group.check("home"), home)).into_iter().collect();
     match client {
         Ok(client) => {
-            let mut findings = vec![greeting(check("worker"), &client)];
-            if let Worker::Codex(_) = group.command {
-                findings.push(login(check("login"), &client, group).await);
+            findings.push(greeting(group.check("worker"), &client));
+            if group.command != Worker::Demo {
+                findings.push(login(group.check("login"), &client, group).await);
             }
             client.stop().await;
-            findings
         }
-        Err(error) => vec![not_started(group, &error)],
+        Err(error) => findings.push(not_started(group, &error)),
     }
+    findings
 }
 
 fn not_started(group: &Group, error: &StartError) -> Finding {
-    let check = |what: &str| format!("{}: {what}", group.name);
+    let what = error.to_string();
     match error {
         // A server would start the demo worker in its place.
-        StartError::Spawn(supervise::SpawnError::NotOnPath { .. }) => Finding::warning(
-            check("binary"),
-            format!("{error}; until then the demo worker answers"),
-            "npm install -g @openai/codex",
-        ),
-        StartError::Spawn(_) => Finding::problem(check("binary"), error.to_string(), "correct command"),
-        StartError::Connect(_) => {
-            Finding::problem(check("transport"), error.to_string(), "start the worker, or correct transport")
+        StartError::Spawn(SpawnError::NotOnPath { .. }) => {
+            let what = format!("{what}; until then the demo worker answers");
+            Finding::warning(group.check("binary"), what, "npm install -g @openai/codex")
         }
-        _ => Finding::problem(
-            check("handshake"),
-            error.to_string(),
-            "run `codex app-server` by hand and see what it says",
-        ),
+        StartError::Spawn(_) => Finding::problem(group.check("binary"), what, "correct `command`"),
+        StartError::Connect(_) => {
+            Finding::problem(group.check("transport"), what, "start the worker, or correct `transport`")
+        }
+        _ => {
+            let advice = "run `codex app-server` by hand and see what it says";
+            Finding::problem(group.check("handshake"), what, advice)
+        }
     }
 }
 

@@ -9,6 +9,12 @@ fn scale() -> u32 {
 
 mod ask;
 mod command;
+mod configuration;
+mod doctor;
+mod operate;
 #[cfg(feature = "real-codex")]
 mod real;
 mod schema;
+mod secrets;
+mod serve;
+mod served;
