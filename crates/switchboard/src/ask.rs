@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use codex::event::TurnStatus;
 use codex::{Client, Options, ThreadOptions};
@@ -122,7 +122,7 @@ async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: 
         return Remote { server, signals, screen }.run(&order).await;
     }
     let codex_home = config.groups.first().and_then(|group| group.codex_home.as_deref());
-    let variables = variables_of_ours(&ask.env).context("--env")?;
+    let variables = variables_of_ours(&ask.env).map_err(|error| anyhow!("--env {error}"))?;
     let worker = ask.worker.as_ref().unwrap_or(&Worker::Demo);
     let launch = worker.start(codex_home, &config.state_dir)?.launch(Path::new(&cwd), variables);
     let mut options = Options::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));

@@ -156,14 +156,15 @@ impl Running {
         }
         let grace = config.drain_grace;
         tracing::info!(grace = config::show_duration(grace), "draining: no new turns; once more stops at once");
-        let draining = async {
+        let ending = async {
             pool.drain(grace).await;
+            // Before the front, so that every reader is told how its turn ended.
+            pool.stop().await;
             // If nobody listens, the front has ended already.
             _ = tell_front.send(());
         };
         let ending = async {
-            tokio::join!(serving, draining);
-            pool.stop().await;
+            tokio::join!(serving, ending);
             store.close().await
         };
         tokio::select! {

@@ -59,17 +59,17 @@ impl Remote<'_> {
                 biased;
                 () = self.signals.next() => {
                     if grace_ends.is_some() {
-                        return self.leave("interrupted twice: the turn was left to the server");
+                        return self.leave(TurnStatus::Interrupted, "interrupted twice: the turn was left to the server");
                     }
                     self.screen.note("interrupting; once more leaves the turn to the server");
                     grace_ends = Some(Instant::now() + INTERRUPT_GRACE);
                     // A turn that is over already tells so among its events.
                     _ = self.server.post::<Value>(&format!("/api/turns/{turn}/interrupt"), &json!({})).await;
                 }
-                () = until(grace_ends) => return self.leave("interrupted: the turn did not end in time"),
+                () = until(grace_ends) => return self.leave(TurnStatus::Interrupted, "interrupted: the turn did not end in time"),
                 event = events.next(), if self.screen.has_room() || grace_ends.is_some() => {
                     let Some(event) = event? else {
-                        return self.leave("the server ended before the turn did");
+                        return self.leave(TurnStatus::Lost, "the server ended before the turn did");
                     };
                     if let Some(status) = self.show(&event)? {
                         return Ok(status);
@@ -91,9 +91,9 @@ impl Remote<'_> {
         Ok(status)
     }
 
-    fn leave(&mut self, why: &str) -> Result<TurnStatus> {
+    fn leave(&mut self, status: TurnStatus, why: &str) -> Result<TurnStatus> {
         // Perhaps nobody reads: then there is nobody to tell either.
         _ = self.screen.show(&TurnEvent::lost(why));
-        Ok(TurnStatus::Interrupted)
+        Ok(status)
     }
 }

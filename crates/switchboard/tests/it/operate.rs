@@ -20,7 +20,7 @@ fn without_a_server_every_command_says_so() {
 fn the_same_events_come_through_a_server_as_from_a_worker_of_ones_own() {
     let (state, alone) = (State::new(), State::new());
     let served = Served::start(&state);
-    for prompt in ["[[text]]", "[[reason]]", "[[ctx]]", "[[patch made.txt hello]]", "[[shell echo hi]]"] {
+    for prompt in ["[[text]]", "[[reason]]", "[[ctx]]", "[[shell echo hi]]"] {
         let through = served.command(&["ask", "--json", prompt]);
         let own = alone.ask(&["--json", prompt]).end();
         assert_eq!(through.event_names(), own.event_names(), "{prompt}\n{}\n{}", through.stderr, own.stderr);
