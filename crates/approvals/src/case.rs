@@ -62,9 +62,10 @@ impl Case {
     }
 
     /// Answers all that asked, now or when it is recorded.
-    pub(crate) fn join(&mut self, asker: Reply<Ticket, Refused>) {
+    pub(crate) fn join(&mut self, asker: Reply<Ticket, Refused>, contenders_max: usize) {
         match &mut self.askers {
-            Some(askers) => askers.push(asker),
+            Some(askers) if askers.len() < contenders_max => askers.push(asker),
+            Some(_) => drop(asker.send(Err(Refused::TooMany(contenders_max)))),
             None => drop(asker.send(Ok(self.ticket()))),
         }
     }

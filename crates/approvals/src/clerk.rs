@@ -139,8 +139,9 @@ impl Clerk {
     fn ask(&mut self, shown: &Shown, timeout: Duration, reply: Reply<Ticket, Refused>) {
         let identity = shown.identity();
         if let Some(id) = self.book.handle_repeated(&identity) {
-            self.desk.audit(&id, "repeated", &shown.origin.worker, "");
-            return self.cases.get_mut(&id).expect("what is in the book has a case").join(reply);
+            self.desk.audit(&id, "repeated", &shown.origin.worker, &"");
+            let case = self.cases.get_mut(&id).expect("what is in the book has a case");
+            return case.join(reply, self.desk.settings.limits.contenders_max);
         }
         let pending_max = self.desk.settings.limits.pending_max;
         if self.book.len() >= pending_max {
@@ -175,7 +176,7 @@ impl Clerk {
                 return self.book.handle_recorded(id, ruling);
             }
             Recorded::Known(known, decided) => {
-                self.desk.audit(&known, "repeated", "worker", "answered as it was decided");
+                self.desk.audit(&known, "repeated", &"worker", &"answered as it was decided");
                 let (_, outcome) = watch::channel(Some(decided));
                 Ok(Ticket::new(&known, outcome))
             }
@@ -224,7 +225,7 @@ impl Clerk {
         };
         let (by, verdict) = (proposal.by.to_string(), proposal.verdict.name());
         if self.book.handle_decision(id, proposal).is_err() {
-            self.desk.audit(id, "too_late", by, verdict);
+            self.desk.audit(id, "too_late", &by, &verdict);
         }
     }
 
@@ -247,8 +248,11 @@ impl Clerk {
             Ok(()) => Ok(()),
         };
         if let Err(error) = admitted {
-            self.desk.audit(id, "refused", by, format!("{}: {error}", verdict.name()));
+            self.desk.audit(id, "refused", &by, &format!("{}: {error}", verdict.name()));
             return drop(reply.send(Err(error)));
+        }
+        if case.deciders.len() >= self.desk.settings.limits.contenders_max {
+            return drop(reply.send(Err(DecideError::Contended)));
         }
         let taken = self.book.handle_decision(id, Proposal { verdict: verdict.clone(), by });
         if taken == Err(NotOpen::Unknown) {
@@ -303,8 +307,8 @@ impl Clerk {
             let answer = if decider.is_first {
                 Ok(decided.clone())
             } else {
-                self.desk.audit(id, "too_late", By::Person { name: decider.name }, decider.verdict.name());
-                Err(DecideError::AlreadyDecided { by: decided.by.clone(), verdict: decided.verdict.clone() })
+                self.desk.audit(id, "too_late", &By::Person { name: decider.name }, &decider.verdict.name());
+                Err(DecideError::AlreadyDecided { by: decided.by.clone(), verdict: decided.verdict.without_content() })
             };
             decider.reply.send(answer).ok();
         }

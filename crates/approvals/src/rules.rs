@@ -102,6 +102,7 @@ impl Rule {
             && self.thread.as_ref().is_none_or(|thread| *thread == shown.origin.thread)
             && self.key.as_ref().is_none_or(|key| shown.key.as_ref() == Some(key))
             && self.cwd.as_ref().is_none_or(|cwd| shown.cwd.as_ref().is_some_and(|within| is_within(within, cwd)))
+            && (self.then != Then::Allow || !wants_more(shown))
             && (self.command.is_empty() || self.matches_command(shown))
     }
 
@@ -112,7 +113,7 @@ impl Rule {
         let behind = words::behind_shell(argv);
         let mut readings = [Some(argv), behind.as_deref()].into_iter().flatten();
         match self.then {
-            Then::Allow => !wants_more(shown) && readings.any(|words| self.allows(words)),
+            Then::Allow => readings.any(|words| self.allows(words)),
             Then::Deny | Then::Ask => readings.any(|words| words.starts_with(&self.command)),
         }
     }
@@ -123,11 +124,12 @@ impl Rule {
     }
 }
 
-/// Whether a request for a command asks for more than its words say: that is never a rule's to allow.
+/// Whether a request wants more than this command or these changes: that is never a rule's to allow.
 fn wants_more(shown: &Shown) -> bool {
     let is_there = |name| shown.params.get(name).is_some_and(|value| !value.is_null());
-    let is_another_kind = shown.params.get("kind").is_some_and(|kind| !kind.is_null() && kind != "command");
-    is_another_kind || ["additionalPermissions", "networkApprovalContext"].into_iter().any(is_there)
+    let is_command = shown.params.get("kind").is_none_or(|kind| kind.is_null() || kind == "command");
+    let beyond = ["additionalPermissions", "networkApprovalContext", "grantRoot", "grant_root"];
+    (shown.kind == Kind::Command && !is_command) || beyond.into_iter().any(is_there)
 }
 
 /// Whether a directory is another or lies below it, by whole names; one with `..` in it lies nowhere.
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_wants_more_than_to_run_is_never_allowed_by_a_rule() {
+    fn what_wants_more_than_it_says_is_never_allowed_by_a_rule() {
         let text = r#"rules = [{ command = ["curl"], then = "allow" }]"#;
         for params in [
             json!({"kind": "network"}),
@@ -219,6 +221,10 @@ mod tests {
         let plain = json!({"kind": "command", "additionalPermissions": null});
         assert_eq!(said(text, &Shown { params: plain, ..command(&["curl"]) }), "1 Allow");
         assert_eq!(said(text, &Shown { command: None, ..command(&[]) }), "none");
+        let files = r#"rules = [{ kind = "file_change", then = "allow" }]"#;
+        let root = Shown { kind: Kind::FileChange, params: json!({"grantRoot": "/"}), ..command(&[]) };
+        assert_eq!(said(files, &root), "none");
+        assert_eq!(said(files, &Shown { params: json!({}), ..root }), "1 Allow");
     }
 
     #[test]

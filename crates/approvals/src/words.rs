@@ -15,9 +15,10 @@ pub(crate) fn behind_shell(argv: &[String]) -> Option<Vec<String>> {
     }
     let words: Vec<String> = script.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "_@%+=:,./- ".contains(char);
-    // A first word with `=` would be a variable, not a program.
-    let runs_a_program = words.first().is_some_and(|word| !word.contains('='));
-    (script.chars().all(is_plain) && runs_a_program).then_some(words)
+    // A first word with `=` would be a variable, not a program; `=word` is a path to zsh.
+    let is_program = words.first().is_some_and(|word| !word.contains('='));
+    let are_plain = script.chars().all(is_plain) && words.iter().all(|word| !word.starts_with('='));
+    (is_program && are_plain).then_some(words)
 }
 
 /// Where a shell is the system's own; a `bash` in the project may be anything.
@@ -89,6 +90,7 @@ mod tests {
             "ls\nrm x",
             "ls\tx",
             "X=1 ls",
+            "ls =x",
             "!ls",
             "ls ?",
             "ls [a]",
