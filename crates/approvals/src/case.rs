@@ -17,7 +17,7 @@ pub(crate) struct Case {
     pub(crate) outcome: watch::Sender<Option<Decided>>,
     /// Who asked and waits for the record; `None` once it is there.
     pub(crate) askers: Option<Vec<Reply<Ticket, Refused>>>,
-    /// Who wants to decide while a decision is being written.
+    /// Who wants to decide while a decision is being written; each is a caller that waits, so callers bound them.
     pub(crate) deciders: Vec<Decider>,
     /// The number of the link that makes the decision.
     pub(crate) link: Option<String>,
@@ -62,10 +62,9 @@ impl Case {
     }
 
     /// Answers all that asked, now or when it is recorded.
-    pub(crate) fn join(&mut self, asker: Reply<Ticket, Refused>, contenders_max: usize) {
+    pub(crate) fn join(&mut self, asker: Reply<Ticket, Refused>) {
         match &mut self.askers {
-            Some(askers) if askers.len() < contenders_max => askers.push(asker),
-            Some(_) => drop(asker.send(Err(Refused::TooMany(contenders_max)))),
+            Some(askers) => askers.push(asker),
             None => drop(asker.send(Ok(self.ticket()))),
         }
     }

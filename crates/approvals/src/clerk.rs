@@ -140,8 +140,7 @@ impl Clerk {
         let identity = shown.identity();
         if let Some(id) = self.book.handle_repeated(&identity) {
             self.desk.audit(&id, "repeated", &shown.origin.worker, &"");
-            let case = self.cases.get_mut(&id).expect("what is in the book has a case");
-            return case.join(reply, self.desk.settings.limits.contenders_max);
+            return self.cases.get_mut(&id).expect("what is in the book has a case").join(reply);
         }
         let pending_max = self.desk.settings.limits.pending_max;
         if self.book.len() >= pending_max {
@@ -250,9 +249,6 @@ impl Clerk {
         if let Err(error) = admitted {
             self.desk.audit(id, "refused", &by, &format!("{}: {error}", verdict.name()));
             return drop(reply.send(Err(error)));
-        }
-        if case.deciders.len() >= self.desk.settings.limits.contenders_max {
-            return drop(reply.send(Err(DecideError::Contended)));
         }
         let taken = self.book.handle_decision(id, Proposal { verdict: verdict.clone(), by });
         if taken == Err(NotOpen::Unknown) {

@@ -67,9 +67,6 @@ pub enum DecideError {
         /// The limit.
         bytes_max: usize,
     },
-    /// Too many decide it at this moment.
-    #[error("many decide this at the same moment: look at it again")]
-    Contended,
     /// It could not be made durable, and does not stand; it may be made again.
     #[error("the decision could not be recorded and does not stand: {0}")]
     Store(#[from] WriteError),

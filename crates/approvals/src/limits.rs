@@ -17,8 +17,6 @@ pub struct Limits {
     pub verdict_bytes_max: usize,
     /// Orders that may wait for the clerk; senders then wait.
     pub orders_waiting_max: usize,
-    /// Who may wait for the outcome of one write: deciders that are not the first, and the same request asked again.
-    pub contenders_max: usize,
     /// Hooks that may run at once: each is a process.
     pub hooks_running_max: usize,
     /// How much a hook may say on stdout.
@@ -44,7 +42,6 @@ impl Default for Limits {
             shown_bytes_max: 4 << 20,
             verdict_bytes_max: 256 << 10,
             orders_waiting_max: 1024,
-            contenders_max: 1024,
             hooks_running_max: 16,
             hook_output_bytes_max: 1 << 20,
             posts_running_max: 16,

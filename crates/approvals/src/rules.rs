@@ -2,6 +2,7 @@
 //! names its first words, and all of them where the program runs whatever its arguments say.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::shown::Shown;
 use crate::who::Kind;
@@ -113,7 +114,7 @@ impl Rule {
         let behind = words::behind_shell(argv);
         let mut readings = [Some(argv), behind.as_deref()].into_iter().flatten();
         match self.then {
-            Then::Allow => readings.any(|words| self.allows(words)),
+            Then::Allow => is_certain(shown) && readings.any(|words| self.allows(words)),
             Then::Deny | Then::Ask => readings.any(|words| words.starts_with(&self.command)),
         }
     }
@@ -122,6 +123,11 @@ impl Rule {
         let by_prefix = self.command.first().is_some_and(|program| !words::runs_its_arguments(program));
         words == self.command || (by_prefix && words.starts_with(&self.command))
     }
+}
+
+/// Whether the words of the command are surely those that run: the worker says them as a list, or quotes them plainly.
+fn is_certain(shown: &Shown) -> bool {
+    shown.params.get("command").and_then(Value::as_str).is_none_or(words::is_plainly_quoted)
 }
 
 /// Whether a request wants more than this command or these changes: that is never a rule's to allow.
@@ -225,6 +231,15 @@ mod tests {
         let root = Shown { kind: Kind::FileChange, params: json!({"grantRoot": "/"}), ..command(&[]) };
         assert_eq!(said(files, &root), "none");
         assert_eq!(said(files, &Shown { params: json!({}), ..root }), "1 Allow");
+    }
+
+    #[test]
+    fn a_line_that_could_mean_other_words_is_never_allowed_by_a_rule() {
+        let text = r#"rules = [{ command = ["git"], then = "allow" }]"#;
+        for (line, expected) in [("git status", "1 Allow"), ("git 'a b'", "1 Allow"), ("git status; rm x", "none")] {
+            let shown = Shown { params: json!({"command": line}), ..command(&["git", "status;", "rm", "x"]) };
+            assert_eq!(said(text, &shown), expected, "{line}");
+        }
     }
 
     #[test]
