@@ -139,6 +139,12 @@ impl Client {
         self.link.shared.ended().await
     }
 
+    /// Whether nothing more will happen on the connection; [`Self::ended`] says how that came about.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.link.shared.exchange().has_ended()
+    }
+
     /// How the connection ended, once it has.
     pub async fn ended(&self) -> Arc<End> {
         self.link.shared.ended().await

@@ -288,6 +288,15 @@ impl Exchange {
         self.requests.poll_moot(request, context)
     }
 
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Whether a thread has asked something that is open.
+    pub(crate) fn is_waiting(&self, thread: &str) -> bool {
+        self.requests.is_waiting(thread)
+    }
+
     /// A request that is open.
     pub(crate) fn asked(&self, request: &RequestId) -> Option<Asked> {
         self.requests.get(request).cloned()

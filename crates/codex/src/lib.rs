@@ -59,7 +59,7 @@ pub use error::{CallError, Trap};
 pub use event::{ConnectionEvent, Item, TurnError, TurnEvent, TurnStatus, Usage};
 pub use exchange::{Asked, Busy, Limits, Patience};
 pub use requests::RequestKind;
-pub use supervise::{Ladder, Launch, Owner};
+pub use supervise::{Ladder, Launch, Owner, Rlimits};
 pub use tap::{Direction, Frame};
 pub use transport::{ConnectError, End, SocketEnd, SocketLimits};
 pub use wire::{Json, JsonRpcField, PeerError, RequestId};

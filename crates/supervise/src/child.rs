@@ -10,11 +10,12 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::exit::{Ending, Exit};
 use crate::ladder::{Climb, Ladder, Rung, Step};
+use crate::launch::Started;
 use crate::limits::Limits;
 use crate::process::Process;
 use crate::stdin::Stdin;
 
-/// A started process with its pipes. Dropped without [`stop`](Self::stop), it is killed with its whole group.
+/// A started process with its pipes. Dropped without [`stop`](Self::stop), it is killed with all that it started.
 pub struct Child {
     /// Where lines to the process go.
     pub stdin: Stdin,
@@ -25,15 +26,15 @@ pub struct Child {
 }
 
 impl Child {
-    pub(crate) fn new(name: &str, mut leader: tokio::process::Child, limits: Limits) -> Self {
-        let stdin = leader.stdin.take().expect("the launch pipes stdin");
-        let stdout = leader.stdout.take().expect("the launch pipes stdout");
-        Self { stdin: Stdin::new(stdin, limits), stdout, process: Process::new(name, leader, limits) }
+    pub(crate) fn new(mut started: Started, limits: Limits) -> Self {
+        let stdin = started.leader.stdin.take().expect("the launch pipes stdin");
+        let stdout = started.leader.stdout.take().expect("the launch pipes stdout");
+        Self { stdin: Stdin::new(stdin, limits), stdout, process: Process::new(started, limits) }
     }
 
     /// Climbs the ladder until the process has ended, and says which rung ended it.
     ///
-    /// What it still writes to stdout is thrown away. When this returns, whatever was left of its group has been killed;
+    /// What it still writes to stdout is thrown away. When this returns, all that it started has been killed;
     /// if the future is dropped, everything is killed at once.
     pub async fn stop(self, ladder: Ladder) -> Exit {
         let Self { stdin, mut stdout, mut process } = self;
@@ -53,9 +54,15 @@ async fn climb(process: &mut Process, stdin: &Stdin, ladder: Ladder) -> Exit {
     let mut climb = Climb::new(ladder);
     while !process.has_exited() {
         match climb.next(Instant::now().into_std()) {
-            Step::Take(Rung::CloseStdin) => stdin.close(),
-            Step::Take(Rung::Terminate | Rung::TerminateAgain) => process.terminate(),
-            Step::Take(Rung::Kill) => process.kill(),
+            Step::Take(rung) => {
+                // What a dying process leaves to others can no longer be told to be its own.
+                process.survey();
+                match rung {
+                    Rung::CloseStdin => stdin.close(),
+                    Rung::Terminate | Rung::TerminateAgain => process.terminate(),
+                    Rung::Kill => process.kill(),
+                }
+            }
             Step::WaitUntil(until) => {
                 timeout_at(until.into(), process.exited()).await.ok();
             }

@@ -1,16 +1,22 @@
-//! The environment of a child: nothing of ours but an allow-list, then what the launch names, then our mark.
+//! The environment of a child: nothing of ours but an allow-list, then what the launch names, then our two marks.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The variable that marks every child, and whatever it starts in turn, as ours.
 pub const OWNER_VARIABLE: &str = "SWITCHBOARD_OWNER";
 
+/// The variable that marks one child, and whatever it starts in turn.
+pub const CHILD_VARIABLE: &str = "SWITCHBOARD_CHILD";
+
 /// One Switchboard process, as its children are marked with it; made once and given to every [`Launch`](crate::Launch).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Owner(Uuid);
 
 impl Owner {
@@ -19,12 +25,55 @@ impl Owner {
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
     }
+
+    pub(crate) fn mark(self) -> Mark {
+        Mark { variable: OWNER_VARIABLE, value: self.0 }
+    }
 }
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// What a process and all its descendants are known by, unless one of them wipes its environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    variable: &'static str,
+    value: Uuid,
+}
+
+impl Mark {
+    /// The mark of a child that is about to be started.
+    pub(crate) fn of_new_child() -> Self {
+        Self { variable: CHILD_VARIABLE, value: Uuid::now_v7() }
+    }
+
+    /// The mark of the child from which this environment was inherited.
+    pub(crate) fn of_child(environment: &[u8]) -> Option<Self> {
+        let value =
+            variables(environment).find_map(|(name, value)| (name == CHILD_VARIABLE.as_bytes()).then_some(value))?;
+        let value = Uuid::from_str(str::from_utf8(value).ok()?).ok()?;
+        Some(Self { variable: CHILD_VARIABLE, value })
+    }
+
+    /// Whether the environment, each variable closed by a zero byte, has the very variable with the very value.
+    pub(crate) fn is_in(self, environment: &[u8]) -> bool {
+        let value = self.value.to_string();
+        variables(environment).any(|variable| variable == (self.variable.as_bytes(), value.as_bytes()))
+    }
+
+    fn into_variable(self) -> (OsString, OsString) {
+        (self.variable.into(), self.value.to_string().into())
+    }
+}
+
+fn variables(environment: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    environment.split(|byte| *byte == 0).filter_map(|variable| {
+        let end = variable.iter().position(|byte| *byte == b'=')?;
+        Some((&variable[..end], &variable[end + 1..]))
+    })
 }
 
 /// What a program needs in order to find its user, its tools, its language and the roots it trusts. Credentials,
@@ -48,11 +97,10 @@ const KEPT: [&str; 12] = [
 pub(crate) fn of_child(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
     named: &[(OsString, OsString)],
-    owner: Owner,
+    marks: [Mark; 2],
 ) -> BTreeMap<OsString, OsString> {
     let kept = ours.into_iter().filter(|(name, _)| KEPT.iter().any(|kept| name == kept));
-    let mark = (OWNER_VARIABLE.into(), owner.to_string().into());
-    kept.chain(named.iter().cloned()).chain([mark]).collect()
+    kept.chain(named.iter().cloned()).chain(marks.map(Mark::into_variable)).collect()
 }
 
 #[cfg(test)]
@@ -64,14 +112,41 @@ mod tests {
     }
 
     #[test]
-    fn named_variables_win_over_kept_ones_and_the_mark_over_both() {
-        let owner = Owner::generate();
+    fn named_variables_win_over_kept_ones_and_the_marks_over_both() {
+        let (owner, child) = (Owner::generate(), Mark::of_new_child());
         let ours = pairs(&[("PATH", "/bin"), ("HOME", "/root"), ("API_KEY", "secret"), (OWNER_VARIABLE, "older")]);
-        let named = pairs(&[("HOME", "/srv"), ("CODEX_HOME", "/srv/codex"), (OWNER_VARIABLE, "forged")]);
-        let environment: Vec<_> = of_child(ours, &named, owner).into_iter().collect();
-        let mark = owner.to_string();
-        let expected =
-            [("CODEX_HOME", "/srv/codex"), ("HOME", "/srv"), ("PATH", "/bin"), (OWNER_VARIABLE, mark.as_str())];
+        let named = pairs(&[("HOME", "/srv"), ("CODEX_HOME", "/srv/codex"), (CHILD_VARIABLE, "forged")]);
+        let environment: Vec<_> = of_child(ours, &named, [owner.mark(), child]).into_iter().collect();
+        let (owner, child) = (owner.to_string(), child.value.to_string());
+        let expected = [
+            ("CODEX_HOME", "/srv/codex"),
+            ("HOME", "/srv"),
+            ("PATH", "/bin"),
+            (CHILD_VARIABLE, &child),
+            (OWNER_VARIABLE, &owner),
+        ];
         assert_eq!(environment, pairs(&expected));
+    }
+
+    #[test]
+    fn a_mark_is_the_whole_variable_with_the_whole_value() {
+        let mark = Owner::generate().mark();
+        let entry = format!("{OWNER_VARIABLE}={}", mark.value);
+        let holds = |environment: String| mark.is_in(environment.as_bytes());
+        assert!(holds(format!("A=1\0{entry}\0B=2\0")));
+        assert!(holds(entry.clone()));
+        assert!(!holds(format!("NOTE={entry}\0")));
+        assert!(!holds(format!("X{entry}\0")));
+        assert!(!holds(format!("{entry}0\0")));
+        assert!(!holds(format!("{OWNER_VARIABLE}={}\0", Owner::generate())));
+        assert!(!holds(String::new()));
+    }
+
+    #[test]
+    fn the_child_that_an_environment_comes_from_is_read_from_it() {
+        let mark = Mark::of_new_child();
+        assert_eq!(Mark::of_child(format!("A=1\0{CHILD_VARIABLE}={}\0", mark.value).as_bytes()), Some(mark));
+        assert_eq!(Mark::of_child(format!("{CHILD_VARIABLE}=nobody\0").as_bytes()), None);
+        assert_eq!(Mark::of_child(b"A=1\0"), None);
     }
 }

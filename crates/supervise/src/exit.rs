@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::ladder::Rung;
+use crate::reason::EndReason;
 use crate::tail::StderrTail;
 
 /// The end of one process.
@@ -23,6 +24,9 @@ pub struct Exit {
     pub rung: Option<Rung>,
     /// From its start to its end.
     pub lifetime: Duration,
+    /// Whether the kernel, while it lived, killed a process of our memory cgroup (or, where that is not told, of the
+    /// machine) for lack of memory.
+    pub was_short_of_memory: bool,
     /// The end of what it wrote to stderr.
     pub stderr: StderrTail,
 }
@@ -57,8 +61,11 @@ impl From<ExitStatus> for Ending {
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { program, pid, ending, rung, lifetime, stderr } = self;
+        let Self { program, pid, ending, rung, lifetime, was_short_of_memory: _, stderr } = self;
         write!(f, "{program} (pid {pid}) {ending} after {lifetime:.1?}")?;
+        if self.reason() == EndReason::OutOfMemory {
+            f.write_str(" for lack of memory")?;
+        }
         if let Some(rung) = rung {
             write!(f, ", stopped by {rung}")?;
         }
@@ -92,7 +99,7 @@ impl fmt::Display for Rung {
 }
 
 /// The signals that end programs in practice by name, the others by number.
-struct SignalName(i32);
+pub(crate) struct SignalName(pub(crate) i32);
 
 impl fmt::Display for SignalName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,6 +136,7 @@ mod tests {
             ending,
             rung,
             lifetime: Duration::from_millis(3210),
+            was_short_of_memory: false,
             stderr: StderrTail { text: stderr.into(), total_bytes: stderr.len() as u64, starts_mid_line: false },
         };
         format!("{exit}\n")

@@ -31,17 +31,18 @@ impl Default for Ladder {
 pub enum Rung {
     /// Its stdin was closed.
     CloseStdin,
-    /// Its group got SIGTERM.
+    /// Its group got SIGTERM; a detached process got it alone.
     Terminate,
-    /// Its group got SIGTERM for the second time.
+    /// SIGTERM for the second time.
     TerminateAgain,
-    /// Its group got SIGKILL.
+    /// All that it started got SIGKILL.
     Kill,
 }
 
 /// One way up a ladder.
 pub(crate) struct Climb {
     ladder: Ladder,
+    first: Rung,
     taken: Option<(Rung, Instant)>,
 }
 
@@ -56,7 +57,12 @@ pub(crate) enum Step {
 
 impl Climb {
     pub(crate) fn new(ladder: Ladder) -> Self {
-        Self { ladder, taken: None }
+        Self { ladder, first: Rung::CloseStdin, taken: None }
+    }
+
+    /// The way of a process whose stdin is not ours.
+    pub(crate) fn without_stdin(ladder: Ladder) -> Self {
+        Self { first: Rung::Terminate, ..Self::new(ladder) }
     }
 
     /// The rung taken last.
@@ -68,7 +74,7 @@ impl Climb {
     pub(crate) fn next(&mut self, now: Instant) -> Step {
         let ladder = &self.ladder;
         let (wait_until, next) = match self.taken {
-            None => (now, Some(Rung::CloseStdin)),
+            None => (now, Some(self.first)),
             Some((Rung::CloseStdin, at)) => (at + ladder.stdin_wait, Some(Rung::Terminate)),
             Some((Rung::Terminate, at)) => (at + ladder.terminate_wait, Some(Rung::TerminateAgain)),
             Some((Rung::TerminateAgain, at)) => (at + ladder.terminate_again_wait, Some(Rung::Kill)),

@@ -1,7 +1,6 @@
 //! What to start, and the one place that starts it: every argument, variable and directory is named, and nothing else
 //! is inherited.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,9 +12,14 @@ use rustix::io::Errno;
 use tokio::process::Command;
 
 use crate::child::Child;
-use crate::environment::{self, Owner};
+use crate::detached::Detached;
+use crate::environment::{self, Mark, Owner};
+use crate::identity::Identity;
 use crate::limits::Limits;
-use crate::program;
+use crate::log;
+use crate::reason::EndReason;
+use crate::rlimits::Rlimits;
+use crate::{leaders, program};
 
 /// What to start. Without `Debug`, because arguments and variables can be secrets.
 #[derive(Clone)]
@@ -30,6 +34,8 @@ pub struct Launch {
     pub env: Vec<(OsString, OsString)>,
     /// The Switchboard process that it belongs to.
     pub owner: Owner,
+    /// What it may use of the machine.
+    pub rlimits: Rlimits,
 }
 
 impl Launch {
@@ -38,30 +44,87 @@ impl Launch {
     /// # Panics
     /// Outside a tokio runtime that drives IO and time.
     pub fn spawn(&self, limits: Limits) -> Result<Child, SpawnError> {
-        let cwd = usable_directory(&self.cwd)?;
-        let environment = environment::of_child(env::vars_os(), &self.env, self.owner);
-        let path = environment.get(OsStr::new("PATH")).map_or(OsStr::new(""), OsString::as_os_str);
-        let program = program::find(&self.program, path, &cwd)?;
-        let leader = self
-            .command(&program, &cwd, &environment)
-            .spawn()
-            .map_err(|error| SpawnError::of_exec(program.clone(), error))?;
-        let name = program.file_name().unwrap_or_default().to_string_lossy();
-        Ok(Child::new(&name, leader, limits))
+        let place = Place::of(self)?;
+        let program = place.find(&self.program)?;
+        let mut command = place.command(&program);
+        command.args(&self.args).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(Child::new(self.start(command, &program)?, limits))
     }
 
-    fn command(&self, program: &Path, cwd: &Path, environment: &BTreeMap<OsString, OsString>) -> Command {
+    /// Starts it in a process session of its own, where it outlives us: without stdin and stdout, and with its stderr
+    /// appended to the log. Its [`owner`](Self::owner) must be a mark of its own (see
+    /// [`Ledger::announce`](crate::Ledger::announce)), or whoever ends all that we left ends it too.
+    ///
+    /// The program `setsid` must be on the child's `PATH` (every distribution has it).
+    ///
+    /// # Panics
+    /// Outside a tokio runtime that drives IO and time.
+    pub fn spawn_detached(&self, log: &Path, limits: Limits) -> Result<Detached, SpawnError> {
+        let place = Place::of(self)?;
+        let program = place.find(&self.program)?;
+        let unusable = |error| SpawnError::Log { log: log.into(), error };
+        let stderr = log::open(log).map_err(unusable)?;
+        // Not in a group of its own: `setsid` would fork, and the process would not be the one that we started.
+        let mut command = place.command(&place.find(OsStr::new("setsid"))?);
+        command.arg(&program).args(&self.args);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        let mut started = self.start(command, &program)?;
+        let Some(pidfd) = started.identity.open() else {
+            // Unreaped it cannot be gone, so it is we who have no descriptor left to hold it by.
+            started.leader.start_kill().ok();
+            return Err(SpawnError::Refused { program, error: Errno::MFILE.into() });
+        };
+        Ok(Detached::started(started, pidfd, self.owner, log, limits))
+    }
+
+    fn start(&self, mut command: Command, program: &Path) -> Result<Started, SpawnError> {
+        let mark = Mark::of_new_child();
+        command.env_clear().envs(environment::of_child(env::vars_os(), &self.env, [self.owner.mark(), mark]));
+        let (leader, identity) =
+            leaders::start(&mut command, mark).map_err(|error| SpawnError::of_exec(program.into(), error))?;
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into();
+        let mut started = Started { name, leader, identity, mark };
+        match self.rlimits.apply(identity.pid) {
+            Ok(()) => Ok(started),
+            Err(error) => {
+                started.leader.start_kill().ok();
+                Err(SpawnError::Rlimit { program: program.into(), error })
+            }
+        }
+    }
+}
+
+/// A process that has just been started.
+pub(crate) struct Started {
+    /// The file name of its program.
+    pub(crate) name: Box<str>,
+    pub(crate) leader: tokio::process::Child,
+    pub(crate) identity: Identity,
+    pub(crate) mark: Mark,
+}
+
+/// Where a child starts and where its programs are looked for.
+struct Place {
+    cwd: PathBuf,
+    path: OsString,
+}
+
+impl Place {
+    fn of(launch: &Launch) -> Result<Self, SpawnError> {
+        let cwd = usable_directory(&launch.cwd)?;
+        let named = launch.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
+        Ok(Self { cwd, path: named.or_else(|| env::var_os("PATH")).unwrap_or_default() })
+    }
+
+    fn find(&self, program: &OsStr) -> Result<PathBuf, SpawnError> {
+        program::find(program, &self.path, &self.cwd)
+    }
+
+    fn command(&self, program: &Path) -> Command {
         #[expect(clippy::disallowed_methods, reason = "the one place that spawns a process")]
         let mut command = Command::new(program);
-        command
-            .args(&self.args)
-            .current_dir(cwd)
-            .env_clear()
-            .envs(environment)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.current_dir(&self.cwd);
         command
     }
 }
@@ -121,9 +184,34 @@ pub enum SpawnError {
         /// What the system said.
         error: io::Error,
     },
+    /// A detached process's log cannot be written.
+    #[error("log `{}` cannot be opened: {error}; name a file that this user may write", log.display())]
+    Log {
+        /// The log.
+        log: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The system would not limit it; it was killed.
+    #[error("`{}` cannot be limited: {error}; name limits that are not above our own (`ulimit -aH`)", program.display())]
+    Rlimit {
+        /// The program.
+        program: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
 }
 
 impl SpawnError {
+    /// Whether to try again: what is not there will not appear by itself, but a full machine has room again.
+    #[must_use]
+    pub fn reason(&self) -> EndReason {
+        match self {
+            Self::Refused { error, .. } | Self::Log { error, .. } if is_passing(error) => EndReason::StartRefused,
+            _ => EndReason::CouldNotStart,
+        }
+    }
+
     /// What the system's error means for a program that was found a moment ago.
     fn of_exec(program: PathBuf, error: io::Error) -> Self {
         match Errno::from_io_error(&error) {
@@ -133,4 +221,13 @@ impl SpawnError {
             _ => Self::Refused { program, error },
         }
     }
+}
+
+/// Whether the system lacks something now that it may have again: processes, descriptors, memory, room on the disk, or a
+/// program that is not just being replaced.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::NOSPC | Errno::TXTBSY)
+    )
 }

@@ -2,11 +2,13 @@
 //!
 //! A [`Launch`] says what to start and starts it in a process group of its own; the [`Child`] is its stdin, its stdout and
 //! its [`Process`], separate so that one select loop can wait for all three. Whatever way a child ends, its stderr is part
-//! of the [`Exit`] and nothing of its group is left running.
+//! of the [`Exit`] and nothing that it started is left running: not what left its group, and, where the binary asked to
+//! [`adopt_orphans`], not even what wiped its environment. What we leave when we are killed ourselves, the next one finds
+//! by the [`Ledger`]; only a [`Detached`] process is meant to go on. [`Restarts`] says when to start again.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use supervise::{Ladder, Launch, Limits, Owner};
+//! use supervise::{Ladder, Launch, Limits, Owner, Rlimits};
 //! use tokio::io::AsyncReadExt;
 //!
 //! let launch = Launch {
@@ -15,6 +17,7 @@
 //!     cwd: "/srv/project".into(),
 //!     env: vec![("CODEX_HOME".into(), "/srv/codex".into())],
 //!     owner: Owner::generate(),
+//!     rlimits: Rlimits::default(),
 //! };
 //! let mut child = launch.spawn(Limits::default())?;
 //! child.stdin.send(b"{\"method\":\"initialized\"}\n").await?;
@@ -29,25 +32,44 @@
 //! # }
 //! ```
 
+mod adoption;
 mod child;
+mod detached;
 mod environment;
 mod exit;
+mod identity;
 mod ladder;
 mod launch;
+mod leaders;
+mod ledger;
+mod leftovers;
 mod limits;
+mod log;
+mod memory;
 mod process;
 mod program;
+mod reason;
+mod restarts;
+mod rlimits;
 mod stderr;
 mod stdin;
 mod tail;
+mod tree;
 mod watch;
 
+pub use adoption::{Adoption, adopt_orphans};
 pub use child::Child;
-pub use environment::{OWNER_VARIABLE, Owner};
+pub use detached::Detached;
+pub use environment::{CHILD_VARIABLE, OWNER_VARIABLE, Owner};
 pub use exit::{Ending, Exit};
 pub use ladder::{Ladder, Rung};
 pub use launch::{Launch, SpawnError};
+pub use ledger::{DetachedEntry, Ledger, LedgerError};
+pub use leftovers::{Leftovers, Reaped};
 pub use limits::Limits;
 pub use process::Process;
+pub use reason::EndReason;
+pub use restarts::{RestartPolicy, Restarts, Verdict};
+pub use rlimits::Rlimits;
 pub use stdin::{SendError, Stdin, StdinEnd};
 pub use tail::StderrTail;

@@ -17,6 +17,9 @@ pub struct Limits {
     /// How long to wait for the last of stderr once the group is dead. It is there at once unless a process that left
     /// the group holds the pipe open.
     pub stderr_drain_timeout: Duration,
+    /// How long the log of a detached process may grow before all but its end is cut off; looked at every few seconds,
+    /// so a flood is longer for so long.
+    pub log_bytes_max: u64,
 }
 
 impl Default for Limits {
@@ -26,6 +29,7 @@ impl Default for Limits {
             write_timeout: Duration::from_secs(30),
             stderr_bytes_max: 64 << 10,
             stderr_drain_timeout: Duration::from_millis(500),
+            log_bytes_max: 8 << 20,
         }
     }
 }

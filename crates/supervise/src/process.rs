@@ -1,5 +1,5 @@
 //! The process itself: its end is awaited without reaping it, because the zombie holds the number of its group until
-//! the rest of the group has been killed.
+//! the rest of the group, and all else that it started, has been killed.
 
 use std::time::Duration;
 
@@ -7,34 +7,49 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::time::Instant;
 
 use crate::exit::{Ending, Exit};
+use crate::launch::Started;
 use crate::limits::Limits;
+use crate::memory::OomKills;
 use crate::stderr::Stderr;
 use crate::tail::StderrTail;
+use crate::tree::Tree;
 use crate::watch::ExitWatch;
 
-/// A process that leads its own group. Dropped before it has ended, it is killed with the group.
+/// A process that leads its own group. Dropped before it has ended, it is killed with all that it started.
 pub struct Process {
     name: Box<str>,
     leader: tokio::process::Child,
     watch: ExitWatch,
+    tree: Tree,
     stderr: Stderr,
     stderr_drain_timeout: Duration,
     started: Instant,
-    /// How and when it ended, once it has been reaped: from then on its number may be another process's.
-    reaped: Option<(Ending, Instant)>,
+    oom_kills: OomKills,
+    /// Once it has been reaped its number may be another process's.
+    reaped: Option<Reaped>,
+}
+
+#[derive(Clone, Copy)]
+struct Reaped {
+    ending: Ending,
+    at: Instant,
+    was_short_of_memory: bool,
 }
 
 impl Process {
-    pub(crate) fn new(name: &str, mut leader: tokio::process::Child, limits: Limits) -> Self {
-        let pid = leader.id().and_then(|id| Pid::from_raw(id.cast_signed())).expect("it was not yet waited for");
+    pub(crate) fn new(started: Started, limits: Limits) -> Self {
+        let Started { name, mut leader, identity, mark } = started;
+        let pid = Pid::from_raw(identity.pid.cast_signed()).expect("no process has the number 0");
         let stderr = leader.stderr.take().expect("the launch pipes stderr");
         Self {
-            name: name.into(),
+            name,
             leader,
             watch: ExitWatch::new(pid),
+            tree: Tree::new(Some(identity), mark),
             stderr: Stderr::new(stderr, limits.stderr_bytes_max),
             stderr_drain_timeout: limits.stderr_drain_timeout,
             started: Instant::now(),
+            oom_kills: OomKills::read(),
             reaped: None,
         }
     }
@@ -51,12 +66,12 @@ impl Process {
         self.stderr.tail()
     }
 
-    /// Waits until it ends by itself, and kills what is left of its group.
+    /// Waits until it ends by itself, and kills what is left of all that it started.
     ///
     /// Its stdout may still hold what it said last. Cancel-safe, and may be called again after the end.
     pub async fn wait(&mut self) -> Exit {
         let ending = match self.reaped {
-            Some((ending, _)) => ending,
+            Some(reaped) => reaped.ending,
             None => {
                 self.watch.exited().await;
                 self.reap()
@@ -82,7 +97,19 @@ impl Process {
         }
     }
 
-    pub(crate) fn kill(&self) {
+    /// Looks who descends from it, while it can still be told.
+    pub(crate) fn survey(&mut self) {
+        if self.reaped.is_none() {
+            self.tree.survey();
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        if self.reaped.is_some() {
+            return;
+        }
+        self.tree.kill();
+        // The tree is blind when no descriptor is left to look with; the group needs none.
         if let Some(group) = self.group() {
             kill_process_group(group, Signal::KILL).ok();
             // The leader may have moved itself to another group.
@@ -96,13 +123,14 @@ impl Process {
     }
 
     pub(crate) fn exit(&self, ending: Ending) -> Exit {
-        let until = self.reaped.map_or_else(Instant::now, |(_, at)| at);
+        let until = self.reaped.map_or_else(Instant::now, |reaped| reaped.at);
         Exit {
             program: self.name.clone(),
             pid: self.pid(),
             ending,
             rung: None,
             lifetime: until - self.started,
+            was_short_of_memory: self.reaped.is_some_and(|reaped| reaped.was_short_of_memory),
             stderr: self.stderr.tail(),
         }
     }
@@ -113,7 +141,7 @@ impl Process {
             Ok(Some(status)) => status.into(),
             Ok(None) | Err(_) => Ending::Unknown,
         };
-        self.reaped = Some((ending, Instant::now()));
+        self.reaped = Some(Reaped { ending, at: Instant::now(), was_short_of_memory: self.oom_kills.have_grown() });
         ending
     }
 }

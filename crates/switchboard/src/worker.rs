@@ -5,7 +5,7 @@ use std::path::{self, Path, PathBuf};
 use std::{env, fs, io};
 
 use anyhow::{Context, Result};
-use supervise::{Launch, Owner};
+use supervise::{Launch, Owner, Rlimits};
 
 /// A worker as it is named on the command line.
 #[derive(Clone, Debug)]
@@ -47,7 +47,14 @@ impl Worker {
             }
         };
         let args = vec![OsString::from(args)];
-        Ok(Launch { program: program.into(), args, cwd: cwd.into(), env, owner: Owner::generate() })
+        Ok(Launch {
+            program: program.into(),
+            args,
+            cwd: cwd.into(),
+            env,
+            owner: Owner::generate(),
+            rlimits: Rlimits::default(),
+        })
     }
 }
 

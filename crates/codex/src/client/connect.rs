@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, io};
 
-use supervise::{Ladder, Launch, Owner, SpawnError};
+use supervise::{Ladder, Launch, Owner, Rlimits, SpawnError};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::Outcome;
@@ -73,6 +73,7 @@ impl Client {
             cwd: env::current_dir().map_err(StartError::NoDirectory)?,
             env: home.into_iter().collect(),
             owner: Owner::generate(),
+            rlimits: Rlimits::default(),
         };
         Self::start(&launch, options).await
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use codex::{Client, Options, Thread, TurnEvent};
-use supervise::{Launch, Owner};
+use supervise::{Launch, Owner, Rlimits};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -44,6 +44,7 @@ impl Place {
             cwd: self.directory.path().into(),
             env: vec![("CODEX_HOME".into(), path("home").into())],
             owner: Owner::generate(),
+            rlimits: Rlimits::default(),
         }
     }
 

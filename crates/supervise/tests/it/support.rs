@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use supervise::{Child, Ladder, Launch, Limits, Owner};
+use supervise::{Child, Ladder, Launch, Limits, Owner, Rlimits};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::ChildStdout;
 use tokio::runtime::Runtime;
@@ -52,6 +52,7 @@ pub(crate) fn launch(program: &str, args: &[&str]) -> Launch {
         cwd: "/".into(),
         env: Vec::new(),
         owner: Owner::generate(),
+        rlimits: Rlimits::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use supervise::{Ending, Exit, Launch, Limits, Owner, SpawnError, StderrTail};
+use supervise::{Ending, Exit, Launch, Limits, Owner, Rlimits, SpawnError, StderrTail};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
@@ -102,6 +102,7 @@ impl Asked<'_> {
             cwd: self.home.path().into(),
             env: vec![("CODEX_HOME".into(), self.home.path().into())],
             owner: Owner::generate(),
+            rlimits: Rlimits::default(),
         };
         let mut child = launch.spawn(Limits::default())?;
         child.stdin.close();

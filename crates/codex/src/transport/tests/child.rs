@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use serde_json::json;
-use supervise::{Launch, Limits, Owner};
+use supervise::{Launch, Limits, Owner, Rlimits};
 use wire::{Event, Outcome};
 
 use super::{End, Talk, Transport, run};
@@ -16,6 +16,7 @@ fn sh(script: &str) -> Talk {
         cwd: "/".into(),
         env: Vec::new(),
         owner: Owner::generate(),
+        rlimits: Rlimits::default(),
     };
     Talk::new(Transport::child(launch.spawn(Limits::default()).unwrap()))
 }

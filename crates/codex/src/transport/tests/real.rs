@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use serde_json::json;
-use supervise::{Child, Ladder, Launch, Limits, Owner};
+use supervise::{Child, Ladder, Launch, Limits, Owner, Rlimits};
 use testkit::codex;
 use testkit::model::StandIn;
 use testkit::workplace::Workplace;
@@ -34,6 +34,7 @@ impl<'a> Listening<'a> {
             cwd: start.cwd,
             env: start.environment,
             owner: Owner::generate(),
+            rlimits: Rlimits::default(),
         };
         Self { child: launch.spawn(Limits::default()).unwrap(), workplace }
     }

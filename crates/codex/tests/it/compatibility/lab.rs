@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::codex::{Callbacks, Client, Endpoint, Options, StartError, ThreadOptions};
-use supervise::{Child, Ladder, Launch, Owner};
+use supervise::{Child, Ladder, Launch, Owner, Rlimits};
 use testkit::codex;
 use testkit::model::StandIn;
 use testkit::workplace::Workplace;
@@ -43,6 +43,7 @@ impl Lab {
             cwd: start.cwd,
             env: start.environment,
             owner: Owner::generate(),
+            rlimits: Rlimits::default(),
         };
         Self { version, launch, workplace, _model: model }
     }

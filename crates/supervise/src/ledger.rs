@@ -1,0 +1,253 @@
+//! What must be known after we were killed: by which mark our children are found, and which detached workers go on.
+//! One small file in the state directory, replaced as a whole and flushed to the disk before it counts, under a lock
+//! that admits one Switchboard.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Owner;
+use crate::leftovers::Leftovers;
+
+const FILE: &str = "ledger.json";
+const NEW_FILE: &str = "ledger.json.new";
+const LOCK_FILE: &str = "lock";
+
+/// The layout of the file; another number is another Switchboard's.
+const FORMAT: u32 = 1;
+
+/// The open state directory. Clones are one and the same.
+#[derive(Clone)]
+pub struct Ledger {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state_dir: PathBuf,
+    page: Mutex<Page>,
+    /// Held as long as anyone has the ledger; the system lets go of it when we die, however that happens.
+    _lock: File,
+}
+
+/// A detached worker as the next Switchboard finds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DetachedEntry {
+    /// What we call it.
+    pub name: Box<str>,
+    /// The mark that it alone has.
+    pub owner: Owner,
+    /// Its process id.
+    pub pid: u32,
+    /// When it was started, in clock ticks since the machine was.
+    pub start_time: u64,
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// What it was started from, so that a changed configuration is noticed.
+    pub fingerprint: Box<str>,
+    /// Where its stderr goes.
+    pub log: PathBuf,
+}
+
+/// What the file holds.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    format: u32,
+    /// Which run of the machine: after a restart of it nothing that is named here can still run.
+    boot: Box<str>,
+    owner: Owner,
+    /// Switchboards before us whose children may not all be gone yet.
+    gone: Vec<Owner>,
+    /// The marks of detached workers that were about to be started.
+    announced: BTreeMap<Box<str>, Owner>,
+    detached: Vec<DetachedEntry>,
+}
+
+impl Ledger {
+    /// Takes the state directory, which is made if there is none, and says what was left by whoever had it before.
+    pub fn open(state_dir: &Path) -> Result<(Self, Leftovers), LedgerError> {
+        let unusable = |error| LedgerError::Directory { path: state_dir.into(), error };
+        DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(unusable)?;
+        let lock = lock(&state_dir.join(LOCK_FILE))?;
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(unusable)?;
+        let page = Page::after(read(&state_dir.join(FILE))?, boot.trim());
+        page.write(state_dir)?;
+        let gone = page.gone.clone();
+        let shared = Shared { state_dir: state_dir.into(), page: Mutex::new(page), _lock: lock };
+        let ledger = Self { shared: Arc::new(shared) };
+        Ok((ledger.clone(), Leftovers::new(ledger, gone)))
+    }
+
+    /// The mark that every child of ours must be given, but the detached ones.
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        self.read(|page| page.owner)
+    }
+
+    /// The detached workers, running or not.
+    #[must_use]
+    pub fn detached(&self) -> Vec<DetachedEntry> {
+        self.read(|page| page.detached.clone())
+    }
+
+    /// The mark for a detached worker that is about to be started. Recorded first: if we are killed before
+    /// [`record`](Self::record), the worker is found by this mark, and reaped.
+    pub fn announce(&self, name: &str) -> Result<Owner, LedgerError> {
+        self.change(|page| *page.announced.entry(name.into()).or_insert_with(Owner::generate))
+    }
+
+    /// Records a detached worker, in place of another of that name: it is to be found again, and not reaped.
+    pub fn record(&self, entry: DetachedEntry) -> Result<(), LedgerError> {
+        self.change(|page| {
+            page.announced.remove(&entry.name);
+            page.detached.retain(|other| other.name != entry.name);
+            page.detached.push(entry);
+        })
+    }
+
+    /// Forgets a detached worker that has ended.
+    pub fn forget(&self, name: &str) -> Result<(), LedgerError> {
+        self.change(|page| page.detached.retain(|entry| &*entry.name != name))
+    }
+
+    pub(crate) fn forget_gone(&self) -> Result<(), LedgerError> {
+        self.change(|page| page.gone.clear())
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Page) -> T) -> T {
+        look(&self.shared.page.lock().expect("nothing panics while it holds the page"))
+    }
+
+    /// Changes the file, or, if it cannot be written, nothing.
+    fn change<T>(&self, change: impl FnOnce(&mut Page) -> T) -> Result<T, LedgerError> {
+        let mut page = self.shared.page.lock().expect("nothing panics while it holds the page");
+        let mut changed = page.clone();
+        let answer = change(&mut changed);
+        changed.write(&self.shared.state_dir)?;
+        *page = changed;
+        Ok(answer)
+    }
+}
+
+impl Page {
+    /// Ours, after that of whoever had the directory before.
+    fn after(before: Option<Self>, boot: &str) -> Self {
+        let ours = Self {
+            format: FORMAT,
+            boot: boot.into(),
+            owner: Owner::generate(),
+            gone: Vec::new(),
+            announced: BTreeMap::new(),
+            detached: Vec::new(),
+        };
+        match before {
+            Some(before) if *before.boot == *boot => {
+                let gone =
+                    before.gone.into_iter().chain([before.owner]).chain(before.announced.into_values()).collect();
+                Self { gone, detached: before.detached, ..ours }
+            }
+            _ => ours,
+        }
+    }
+
+    /// A reader sees the old file or the new one, and after a power cut too.
+    fn write(&self, state_dir: &Path) -> Result<(), LedgerError> {
+        let write = || {
+            let (path, new_path) = (state_dir.join(FILE), state_dir.join(NEW_FILE));
+            let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new_path)?;
+            file.write_all(&serde_json::to_vec_pretty(self)?)?;
+            file.sync_all()?;
+            fs::rename(new_path, path)?;
+            File::open(state_dir)?.sync_all()
+        };
+        write().map_err(|error| LedgerError::Write { path: state_dir.join(FILE), error })
+    }
+}
+
+fn lock(path: &Path) -> Result<File, LedgerError> {
+    let unusable = |error| LedgerError::Directory { path: path.into(), error };
+    let options = OpenOptions::new().create(true).read(true).write(true).truncate(false).mode(0o600).clone();
+    let mut file = options.open(path).map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            file.read_to_string(&mut pid).ok();
+            return Err(LedgerError::Held { state_dir: path.parent().unwrap_or(path).into(), pid: pid.trim().into() });
+        }
+        Err(TryLockError::Error(error)) => return Err(unusable(error)),
+    }
+    file.set_len(0).and_then(|()| writeln!(file, "{}", process::id())).map_err(unusable)?;
+    Ok(file)
+}
+
+fn read(path: &Path) -> Result<Option<Page>, LedgerError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(LedgerError::Directory { path: path.into(), error }),
+    };
+    let damaged = |error: serde_json::Error| LedgerError::Damaged { path: path.into(), reason: error.to_string() };
+    match serde_json::from_slice::<Layout>(&text).map_err(damaged)?.format {
+        FORMAT => serde_json::from_slice(&text).map(Some).map_err(damaged),
+        format => Err(LedgerError::OtherFormat { path: path.into(), format }),
+    }
+}
+
+/// What every format has.
+#[derive(Deserialize)]
+struct Layout {
+    format: u32,
+}
+
+/// Why the state directory cannot be had. Whatever lies there is left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The directory or a file in it is closed to us.
+    #[error("`{}` cannot be used: {error}; name a state directory that this user may write", path.display())]
+    Directory {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Another Switchboard has it.
+    #[error("state directory `{}` belongs to the running Switchboard with pid {pid}: stop that one or name another", state_dir.display())]
+    Held {
+        /// The directory.
+        state_dir: PathBuf,
+        /// What the other wrote into its lock.
+        pid: Box<str>,
+    },
+    /// The file is torn, or something else.
+    #[error("`{}` is no ledger: {reason}; it was left untouched. Move it away to start without it, and end by hand what an earlier Switchboard may have left running (`grep -l SWITCHBOARD_OWNER /proc/*/environ`)", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file is a newer Switchboard's.
+    #[error("`{}` has format {format}, this Switchboard writes {FORMAT}: start the one that wrote it; it was left untouched", path.display())]
+    OtherFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+    },
+    /// The file could not be replaced; the old one stands.
+    #[error("`{}` cannot be written: {error}; make room or allow it", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
