@@ -66,7 +66,9 @@ struct Entry {
 #[derive(Debug)]
 enum Phase {
     /// Being written for the first time; nobody knows of it. What is known to come next waits here.
-    Recording { next: Option<Proposal> },
+    Recording {
+        next: Option<Proposal>,
+    },
     Open,
     Deciding(Proposal),
 }
@@ -144,9 +146,8 @@ impl Book {
 
     /// The worker has repeated all that it still waits for: what nobody claimed is orphaned.
     pub(crate) fn handle_all_repeated(&mut self, group: &str, worker: &str) -> Vec<String> {
-        let is_orphan = |entry: &Entry| {
-            !entry.claimed && entry.asked.origin.group == group && entry.asked.origin.worker == worker
-        };
+        let is_orphan =
+            |entry: &Entry| !entry.claimed && entry.asked.origin.group == group && entry.asked.origin.worker == worker;
         let orphans = self.ids_where(is_orphan);
         for id in &orphans {
             self.handle_withdrawn(id, Withdrawal::WorkerGone);

@@ -69,15 +69,14 @@ impl Case {
         }
     }
 
+    /// Ends hooks and posts that are still under way.
+    pub(crate) fn stop_consulting(&mut self) {
+        self.consulted.drain(..).for_each(|work| work.abort());
+    }
+
     pub(crate) fn recorded(&mut self) {
         for asker in self.askers.take().unwrap_or_default() {
             asker.send(Ok(self.ticket())).ok();
         }
-    }
-}
-
-impl Drop for Case {
-    fn drop(&mut self) {
-        self.consulted.iter().for_each(AbortHandle::abort);
     }
 }

@@ -297,6 +297,7 @@ impl Clerk {
     fn close(&mut self, id: &str, proposal: &Proposal) {
         let mut case = self.cases.remove(id).expect("what is in the book has a case");
         let decided = case.deciding.take().expect("its decision was written");
+        case.stop_consulting();
         debug_assert_eq!((&decided.verdict, &decided.by), (&proposal.verdict, &proposal.by));
         for decider in case.deciders.drain(..) {
             let answer = if decider.is_first {

@@ -84,6 +84,7 @@ impl Hook {
             cwd: self.cwd.clone(),
             env: self.env.clone(),
             owner,
+            rlimits: supervise::Rlimits::default(),
         };
         let supervise::Child { stdin, stdout, mut process } = launch.spawn(supervise::Limits::default())?;
         // A hook need not read what it is told.

@@ -239,8 +239,13 @@ mod tests {
     fn mistakes_are_refused() {
         let refused = |text: &str| rules(text).unwrap_err().to_string();
         let all = refused(r#"rules = [{ then = "ask" }, { cwd = "/srv", then = "allow" }]"#);
-        assert_eq!(all, "approval rule 2 would allow every command: name its first words in `command`, or another `kind`");
-        assert!(refused(r#"rules = [{ kind = "user_input", then = "deny" }]"#).contains("no rule may decide `user_input`"));
+        assert_eq!(
+            all,
+            "approval rule 2 would allow every command: name its first words in `command`, or another `kind`"
+        );
+        assert!(
+            refused(r#"rules = [{ kind = "user_input", then = "deny" }]"#).contains("no rule may decide `user_input`")
+        );
         assert!(refused(r#"rules = [{ kind = "permissions", command = ["x"] }]"#).contains("names a `command`"));
         assert!(toml::from_str::<Rule>(r#"comand = ["x"]"#).is_err());
     }

@@ -99,8 +99,10 @@ fn canonical(value: &Value) -> String {
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
             fields.sort_unstable_by_key(|(name, _)| *name);
-            let fields: Vec<_> =
-                fields.into_iter().map(|(name, value)| format!("{}:{}", Value::from(&**name), canonical(value))).collect();
+            let fields: Vec<_> = fields
+                .into_iter()
+                .map(|(name, value)| format!("{}:{}", Value::from(&**name), canonical(value)))
+                .collect();
             format!("{{{}}}", fields.join(","))
         }
         Value::Array(values) => format!("[{}]", values.iter().map(canonical).collect::<Vec<_>>().join(",")),

@@ -120,7 +120,10 @@ async fn reach(host: &str, port: u16, may: impl Fn(&std::net::SocketAddr) -> boo
 }
 
 /// The authorities are read anew each time, so that a renewed store needs no restart.
-async fn prove(stream: TcpStream, host: &str) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + 'static, PostError> {
+async fn prove(
+    stream: TcpStream,
+    host: &str,
+) -> Result<impl AsyncRead + AsyncWrite + Unpin + Send + 'static, PostError> {
     let untrusted = |reason: String| PostError::NotSent(reason);
     let loaded = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs).await;
     let mut roots = RootCertStore::empty();
@@ -139,7 +142,8 @@ async fn send(
     request: Request<Full<Bytes>>,
 ) -> Result<StatusCode, PostError> {
     let not_sent = |error: hyper::Error| PostError::NotSent(error.to_string());
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(not_sent)?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(not_sent)?;
     // Driven here, and dropped with the head of the answer: its body is of no interest. When the connection ends first,
     // the request knows what became of it.
     let drive = async {
@@ -170,7 +174,8 @@ impl PostError {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Refused(status) => {
-                status.is_server_error() || [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(status)
+                status.is_server_error()
+                    || [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(status)
             }
             Self::NotReached(_) | Self::NotSent(_) | Self::TooSlow(_) => true,
         }

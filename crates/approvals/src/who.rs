@@ -64,8 +64,14 @@ const TABLE: [Who; 8] = {
 impl Kind {
     /// Every kind, in the order of the table.
     pub const ALL: [Self; 8] = [
-        TABLE[0].kind, TABLE[1].kind, TABLE[2].kind, TABLE[3].kind,
-        TABLE[4].kind, TABLE[5].kind, TABLE[6].kind, TABLE[7].kind,
+        TABLE[0].kind,
+        TABLE[1].kind,
+        TABLE[2].kind,
+        TABLE[3].kind,
+        TABLE[4].kind,
+        TABLE[5].kind,
+        TABLE[6].kind,
+        TABLE[7].kind,
     ];
 
     /// What a request with this method asks; `None` for what never waits for a decision here.

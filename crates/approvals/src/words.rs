@@ -73,12 +73,34 @@ mod tests {
     #[test]
     fn a_script_that_a_shell_would_read_otherwise_is_opaque() {
         for script in [
-            "ls; rm x", "ls && rm x", "ls | sh", "ls > x", "ls $HOME", "ls `id`", "ls *", "ls ~", "ls {a,b}", "ls 'a b'",
-            "ls \"a\"", "ls \\x", "ls #x", "ls\nrm x", "ls\tx", "X=1 ls", "!ls", "ls ?", "ls [a]", "(ls)", "ls\u{a0}x", "", " ",
+            "ls; rm x",
+            "ls && rm x",
+            "ls | sh",
+            "ls > x",
+            "ls $HOME",
+            "ls `id`",
+            "ls *",
+            "ls ~",
+            "ls {a,b}",
+            "ls 'a b'",
+            "ls \"a\"",
+            "ls \\x",
+            "ls #x",
+            "ls\nrm x",
+            "ls\tx",
+            "X=1 ls",
+            "!ls",
+            "ls ?",
+            "ls [a]",
+            "(ls)",
+            "ls\u{a0}x",
+            "",
+            " ",
         ] {
             assert_eq!(behind_shell(&argv(&["/bin/bash", "-lc", script])), None, "{script:?}");
         }
-        for words in [&["./bash", "-lc", "ls"][..], &["/srv/bash", "-c", "ls"], &["bash", "-x", "ls"], &["bash", "-lc"]] {
+        for words in [&["./bash", "-lc", "ls"][..], &["/srv/bash", "-c", "ls"], &["bash", "-x", "ls"], &["bash", "-lc"]]
+        {
             assert_eq!(behind_shell(&argv(words)), None, "{words:?}");
         }
         assert_eq!(behind_shell(&argv(&["bash", "-lc", "ls", "x"])), None);
@@ -86,7 +108,9 @@ mod tests {
 
     #[test]
     fn interpreters_and_wrappers_are_known_by_any_path_and_version() {
-        for program in ["sh", "/usr/bin/env", "python3.12", "/opt/x/Perl5.36.0", "xargs", "nohup", "timeout", "cmd.exe", "."] {
+        for program in
+            ["sh", "/usr/bin/env", "python3.12", "/opt/x/Perl5.36.0", "xargs", "nohup", "timeout", "cmd.exe", "."]
+        {
             assert!(runs_its_arguments(program), "{program}");
         }
         for program in ["git", "ls", "cargo", "./shell", "rg", "touch"] {

@@ -22,7 +22,7 @@ pub use turns::Busy;
 pub(crate) use turns::TurnKey;
 
 use crate::dialect::{Line, Reader};
-use crate::event::{ConnectionEvent, Placed, Told, TurnEvent};
+use crate::event::{ConnectionEvent, Item, Placed, Told, TurnEvent};
 use crate::requests;
 use crate::tap::Tap;
 use asked::OpenRequests;
@@ -290,6 +290,11 @@ impl Exchange {
 
     pub(crate) fn has_ended(&self) -> bool {
         self.end.is_some()
+    }
+
+    /// An item that a thread is busy with.
+    pub(crate) fn open_item(&self, thread: &str, item: &str) -> Option<Item> {
+        self.turns.open_item(thread, item).cloned()
     }
 
     /// Whether a thread has asked something that is open.

@@ -143,3 +143,6 @@ fn merged(earlier: Option<Change>, mut later: Change) -> Change {
     }
     later
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,24 +22,34 @@ pub(crate) fn create_if_missing(path: &Path) -> Result<(), OpenError> {
 
 fn create(path: &Path) -> Result<(), OpenError> {
     let draft = draft_of(path);
-    let made = make(&draft).map_err(|error| OpenError::of_sqlite(path, &error));
+    let made = make(&draft, path);
     let placed = made.and_then(|()| place(&draft, path).map_err(|error| OpenError::of_io(path, &error)));
-    // The draft is nobody's: whether or not it was placed, this name of it goes.
-    for suffix in ["", "-wal", "-shm", "-journal"] {
-        let _ = fs::remove_file(beside(&draft, suffix));
-    }
+    // Whether or not it was placed, this name of it goes.
+    remove_draft(&draft);
     placed
 }
 
-fn make(draft: &Path) -> rusqlite::Result<()> {
-    let _ = fs::remove_file(draft);
+fn make(draft: &Path, path: &Path) -> Result<(), OpenError> {
+    remove_draft(draft);
     // Prompts and hashes of keys are nobody else's; SQLite gives its other files the same mode.
-    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
+    file.map_err(|error| OpenError::of_io(path, &error))?;
+    fill(draft).map_err(|error| OpenError::of_sqlite(path, &error))
+}
+
+fn fill(draft: &Path) -> rusqlite::Result<()> {
     let mut connection = Connection::open_with_flags(draft, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     migrations::migrate(&mut connection)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.close().map_err(|(_, error)| error)
+}
+
+fn remove_draft(draft: &Path) {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        // What is not there need not go, and what cannot go is noticed when it is made.
+        let _ = fs::remove_file(beside(draft, suffix));
+    }
 }
 
 /// Links rather than renames, for a rename would replace the store that another process has just made.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -57,8 +57,8 @@ pub(crate) struct Request {
 pub(crate) enum Work {
     /// All or nothing; the answer is 0.
     Commit(Vec<Change>),
-    /// Notes that were left before this; the answer is how many of them still wait.
-    Flush,
+    /// Notes that were left before this number; the answer is how many of them still wait.
+    Flush { before: u64 },
     /// The answer is how many rows were removed.
     Sweep(Slice),
     /// Another bound of the file; the answer is the bound that holds.
@@ -100,7 +100,12 @@ impl Desk {
         outcome.await.unwrap_or(Err(WriteError::Closed))
     }
 
-    async fn place(&self, work: Work) -> Result<oneshot::Receiver<Result<u64, WriteError>>, WriteError> {
+    /// The number that the next request or note will have.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.lock().next_number
+    }
+
+    pub(crate) async fn place(&self, work: Work) -> Result<oneshot::Receiver<Result<u64, WriteError>>, WriteError> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| WriteError::Closed)?;
         let (answer, outcome) = oneshot::channel();
         let mut state = self.lock();
@@ -122,9 +127,11 @@ impl Desk {
         }
         let number = state.number();
         state.book.note(number, change);
-        if state.noted_at.is_none() {
-            state.noted_at = Some(Instant::now());
-            drop(state);
+        let is_first = state.noted_at.is_none();
+        state.noted_at.get_or_insert_with(Instant::now);
+        let is_worth_a_transaction = state.book.len() == self.limits.notes_per_transaction_max;
+        drop(state);
+        if is_first || is_worth_a_transaction {
             self.wake.notify_one();
         }
     }
@@ -148,7 +155,7 @@ impl Desk {
         let mut state = self.lock();
         loop {
             let now = Instant::now();
-            let due_at = retry_at.or_else(|| state.noted_at.map(|noted_at| noted_at + self.limits.note_delay));
+            let due_at = retry_at.or_else(|| state.notes_due_at(&self.limits));
             let is_due = due_at.is_some_and(|due_at| due_at <= now);
             if is_due || !state.requests.is_empty() || (state.is_closing && !state.book.is_empty()) {
                 return Some(state.round(retry_at, now, &self.limits));
@@ -212,14 +219,21 @@ impl Desk {
 impl State {
     fn number(&mut self) -> u64 {
         self.next_number += 1;
-        self.next_number
+        self.next_number - 1
+    }
+
+    /// When the notes are to be written: soon, or at once if they fill a transaction.
+    fn notes_due_at(&self, limits: &Limits) -> Option<Instant> {
+        let is_worth_a_transaction = self.book.len() >= limits.notes_per_transaction_max;
+        let delay = if is_worth_a_transaction { Duration::ZERO } else { limits.note_delay };
+        self.noted_at.map(|noted_at| noted_at + delay)
     }
 
     fn round(&mut self, retry_at: Option<Instant>, now: Instant, limits: &Limits) -> Round {
         let requests: Vec<_> = self.requests.drain(..).collect();
         let before = requests.first().map_or(u64::MAX, |request| request.number);
         let retry = if retry_at.is_some_and(|at| at <= now) { Retry::Due } else { Retry::NotNow };
-        let is_asked_for = requests.iter().any(|request| matches!(request.work, Work::Flush));
+        let is_asked_for = requests.iter().any(|request| matches!(request.work, Work::Flush { .. }));
         let notes = if retry_at.is_none() || retry == Retry::Due || is_asked_for || self.is_closing {
             self.book.take(limits.notes_per_transaction_max, before)
         } else {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params_from_iter};
 use crate::error::ReadError;
 use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, UsageAdded};
 use crate::table::{self, Table};
-use crate::words::{ApprovalState, ParkedCallState};
+use crate::words::{ApprovalState, ParkedCallState, TurnState};
 
 /// One state of the store: all that is asked of one reader fits together.
 pub struct Reader<'a> {
@@ -56,6 +56,10 @@ pub struct ThreadFilter {
     pub key: Option<String>,
     /// Of this worker group.
     pub group: Option<String>,
+    /// Last had by this worker.
+    pub worker: Option<String>,
+    /// Whose last turn is in this state.
+    pub last_turn_state: Option<TurnState>,
     /// With this history.
     pub history_hash: Option<String>,
     /// Put away, or not.
@@ -124,10 +128,13 @@ impl<'a> Reader<'a> {
 
     /// Threads, the newest first.
     pub fn threads(&self, filter: &ThreadFilter) -> Result<Vec<Thread>, ReadError> {
-        let ThreadFilter { key, group, history_hash, archived, used_before, before, rows_max } = filter;
+        let ThreadFilter { key, group, worker, last_turn_state, history_hash, archived, used_before, before, rows_max } =
+            filter;
         let mut query = Query::default();
         query.when("key = ?", key.clone());
         query.when("\"group\" = ?", group.clone());
+        query.when("worker = ?", worker.clone());
+        query.when("last_turn_state = ?", last_turn_state.map(|state| state.as_str().to_owned()));
         query.when("history_hash = ?", history_hash.clone());
         query.when("archived = ?", *archived);
         query.when("used_at < ?", *used_before);

@@ -21,6 +21,9 @@ use crate::readers::Readers;
 use crate::sweep::{Keep, Retention, Shelf, Slice, Swept};
 use crate::writer::Writer;
 
+/// How much of the write-ahead log stays on the disk once its content is in the file: what a busy second makes.
+const LOG_BYTES_KEPT: u32 = 16 << 20;
+
 /// The store; clones are the same one. The last of them that is dropped closes it, though nobody then waits for the end.
 #[derive(Clone)]
 pub struct Store {
@@ -75,7 +78,8 @@ impl Store {
 
     /// Writes all that was noted until now.
     pub async fn flush(&self) -> Result<(), WriteError> {
-        while self.open.desk.request(Work::Flush).await? > 0 {}
+        let before = self.open.desk.next_number();
+        while self.open.desk.request(Work::Flush { before }).await? > 0 {}
         Ok(())
     }
 
@@ -153,6 +157,7 @@ fn connect(path: &Path, limits: &Limits) -> rusqlite::Result<Connection> {
     connection.busy_timeout(limits.busy_timeout)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT)?;
     if let Some(pages) = limits.pages_max {
         connection.pragma_update(None, "max_page_count", pages)?;
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 /// How much is kept of what only grows.
 #[derive(Clone, Copy, Debug)]
@@ -65,31 +65,19 @@ pub(crate) enum Shelf {
 
 /// Removes one slice and says how many rows it had; fewer than its most means that nothing is left to remove.
 pub(crate) fn remove(connection: &Connection, slice: &Slice) -> rusqlite::Result<u64> {
-    let sql = match slice.shelf {
-        Shelf::Approvals => {
-            "DELETE FROM approvals WHERE rowid IN (
-                SELECT rowid FROM approvals WHERE state <> 'pending' AND created_at < ?1
-                UNION SELECT * FROM (
-                    SELECT rowid FROM approvals WHERE state <> 'pending' ORDER BY created_at DESC LIMIT -1 OFFSET ?3)
-                LIMIT ?4) AND ?2 = ?2"
-        }
-        Shelf::Audit => {
-            "DELETE FROM audit WHERE number IN (
-                SELECT number FROM audit WHERE at < ?1
-                UNION SELECT * FROM (SELECT number FROM audit ORDER BY at DESC LIMIT -1 OFFSET ?3)
-                LIMIT ?4) AND ?2 = ?2"
-        }
+    let Slice { shelf, keep, now, rows_max } = *slice;
+    let oldest = now.saturating_sub(i64::try_from(keep.age_max.as_millis()).unwrap_or(i64::MAX));
+    let (table, time, ended, old) = match shelf {
+        Shelf::Approvals => ("approvals", "created_at", "state <> 'pending'", format!("created_at < {oldest}")),
+        Shelf::Audit => ("audit", "at", "true", format!("at < {oldest}")),
         Shelf::Responses => {
-            "DELETE FROM responses WHERE rowid IN (
-                SELECT rowid FROM responses WHERE created_at < ?1
-                UNION SELECT rowid FROM responses WHERE expires_at <= ?2
-                UNION SELECT * FROM (SELECT rowid FROM responses ORDER BY created_at DESC LIMIT -1 OFFSET ?3)
-                LIMIT ?4)"
+            ("responses", "created_at", "true", format!("(created_at < {oldest} OR expires_at <= {now})"))
         }
     };
-    let age_ms = i64::try_from(slice.keep.age_max.as_millis()).unwrap_or(i64::MAX);
-    let oldest = slice.now.saturating_sub(age_ms);
-    let rows_max = i64::try_from(slice.rows_max).unwrap_or(i64::MAX);
-    let removed = connection.execute(sql, params![oldest, slice.now, slice.keep.rows_max, rows_max])?;
-    Ok(removed as u64)
+    let delete = format!("DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} WHERE {ended}");
+    let removed = connection.execute(&format!("{delete} AND {old} LIMIT {rows_max})"), [])?;
+    let surplus = format!("(SELECT count(*) FROM {table} WHERE {ended}) - {}", keep.rows_max);
+    let room = rows_max.saturating_sub(removed);
+    let surplus = format!("{delete} ORDER BY {time} LIMIT max(0, min({room}, {surplus})))");
+    Ok((removed + connection.execute(&surplus, [])?) as u64)
 }

@@ -125,7 +125,7 @@ impl Writer {
                 self.desk.count(|counts| counts.commits += 1);
                 Ok(done)
             }
-            (Work::Flush, Ok(_)) => notes.clone().map(|_| self.desk.notes_before(request.number)),
+            (Work::Flush { before }, Ok(_)) => notes.clone().map(|_| self.desk.notes_before(*before)),
             (_, outcome) => outcome,
         };
         // Whoever asked may have gone; what was done is done.
@@ -183,7 +183,7 @@ fn attempt(
 fn carry_out(savepoint: &mut Savepoint<'_>, unit: &Unit<'_>) -> rusqlite::Result<u64> {
     match unit {
         Unit::Notes(notes) => write_notes(savepoint, notes),
-        Unit::Work(Work::Flush) => Ok(0),
+        Unit::Work(Work::Flush { .. }) => Ok(0),
         Unit::Work(Work::Commit(changes)) => {
             changes.iter().try_for_each(|change| apply(savepoint, change))?;
             Ok(0)
@@ -204,3 +204,6 @@ fn write_notes(savepoint: &mut Savepoint<'_>, notes: &[Noted]) -> rusqlite::Resu
     }
     Ok(written)
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,7 +73,8 @@ impl Desk {
     }
 
     async fn ask(&self, pending: &Pending, asker: &Asker) {
-        let wanted = wanted::of(&pending.asked, asker, &self.shared.group(&self.post).name, &self.post.name);
+        let group = &self.shared.group(&self.post).name;
+        let wanted = wanted::of(&pending.asked, asker, group, &self.post.name, &self.link.client);
         let ticket = match self.shared.approvals.ask(wanted).await {
             Ok(ticket) => ticket,
             Err(refused) => {
@@ -81,6 +82,7 @@ impl Desk {
                 return self.decline(pending, &refused.to_string());
             }
         };
+        self.post.reclaim(ticket.id());
         self.name(pending, asker, ticket.id());
         let ending = tokio::select! {
             biased;
@@ -120,8 +122,8 @@ impl Desk {
         let why = match (self.is_over(), self.persistence) {
             (false, _) => Withdrawal::TurnOver,
             (true, Persistence::WithLink) => Withdrawal::WorkerGone,
-            // It is asked again over the next link, and found under its old id; its keeper sees to it if it is not.
-            (true, Persistence::BeyondLink) => return,
+            // It is asked again over the next link, and found under its old id, or else the keeper sees to it.
+            (true, Persistence::BeyondLink) => return self.post.leave(ticket.id()),
         };
         self.shared.approvals.withdraw(ticket.id(), why).await;
     }

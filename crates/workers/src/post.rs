@@ -1,7 +1,7 @@
 //! One worker of the pool, as its keeper and everybody else see it: its state, the link to it while there is one, and what
 //! is wished of it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -20,6 +20,8 @@ pub(crate) struct Post {
     status: Mutex<Status>,
     link: Mutex<Option<Arc<Link>>>,
     wish: watch::Sender<Wish>,
+    /// Approvals whose worker may ask for them again over its next link.
+    left: Mutex<BTreeSet<String>>,
 }
 
 /// How a worker is.
@@ -68,6 +70,7 @@ impl Post {
             status: Mutex::new(status),
             link: Mutex::new(None),
             wish: watch::Sender::new(Wish::Keep),
+            left: Mutex::default(),
         }
     }
 
@@ -86,6 +89,21 @@ impl Post {
 
     pub(crate) fn set_link(&self, link: Option<Arc<Link>>) {
         *lock(&self.link) = link;
+    }
+
+    /// An approval waits for the worker to ask again.
+    pub(crate) fn leave(&self, approval: &str) {
+        lock(&self.left).insert(approval.into());
+    }
+
+    /// The worker has asked again.
+    pub(crate) fn reclaim(&self, approval: &str) {
+        lock(&self.left).remove(approval);
+    }
+
+    /// The approvals that the worker has not asked for again.
+    pub(crate) fn take_left(&self) -> BTreeSet<String> {
+        std::mem::take(&mut lock(&self.left))
     }
 
     /// Wishes something of the keeper; nothing is wished after a stop.

@@ -10,6 +10,7 @@ use wire::{Json, NotOpen, PeerError, RequestId};
 
 use super::{Client, Link};
 use crate::decision::{Decision, Ruling, Undecidable};
+use crate::event::Item;
 use crate::exchange::Asked;
 use crate::protocol::Request;
 
@@ -117,6 +118,12 @@ impl Client {
     #[must_use]
     pub fn open_requests(&self) -> Vec<Asked> {
         self.link.shared.exchange().open_requests()
+    }
+
+    /// An item that a turn of ours has begun and not finished: what a request about a file change does not say itself.
+    #[must_use]
+    pub fn open_item(&self, thread: &str, item: &str) -> Option<Item> {
+        self.link.shared.exchange().open_item(thread, item)
     }
 
     /// Whether a thread waits for a decision.

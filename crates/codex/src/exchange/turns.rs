@@ -11,7 +11,7 @@ use super::errands::Errand;
 use super::items::Items;
 use super::mailbox::{Mailbox, room, weight};
 use super::turn::{Naming, Phase, Turn, may_begin, names_turn, slow_consumer};
-use crate::event::{Placed, TurnEvent};
+use crate::event::{Item, Placed, TurnEvent};
 use crate::v2::Delta;
 
 /// Names a turn before the worker has.
@@ -85,6 +85,11 @@ impl Turns {
         self.need_idle(thread)?;
         let followed = Turn::new(thread, Naming::Answer, Phase::Running, self.mailbox_bytes_max);
         Ok(self.insert(Turn { id: Some(turn.into()), has_begun: true, ..followed }))
+    }
+
+    /// An item of a thread's turn that has begun and not ended.
+    pub(crate) fn open_item(&self, thread: &str, item: &str) -> Option<&Item> {
+        self.turns.get(self.by_thread.get(thread)?)?.items.open(item)
     }
 
     /// # Errors

@@ -11,6 +11,7 @@ CREATE TABLE approvals (
 ) STRICT;
 CREATE INDEX approvals_by_state ON approvals (state, created_at);
 CREATE INDEX approvals_by_thread ON approvals (thread);
+CREATE INDEX approvals_ended_by_time ON approvals (created_at) WHERE state <> 'pending';
 
 -- Decided once: whatever asks for it, what has ended stays as it ended.
 CREATE TRIGGER approvals_end_once BEFORE UPDATE ON approvals

@@ -83,7 +83,7 @@ impl Desk {
             arguments: params["arguments"].to_string(),
             state: ParkedCallState::Waiting,
             created_at: now,
-            deadline_at: now.saturating_add(wait),
+            deadline_at: Some(now.saturating_add(wait)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A worker's request in the words of the approvals.
 
 use approvals::{Kind, Origin, Wanted};
-use codex::{Asked, RequestKind};
+use codex::{Asked, Client, RequestKind};
 use serde_json::Value;
 
 use super::Asker;
@@ -9,23 +9,26 @@ use super::Asker;
 /// How much of a command is repeated to the agent when it was denied.
 const COMMAND_CHARS_MAX: usize = 200;
 
-pub(super) fn of(asked: &Asked, asker: &Asker, group: &str, worker: &str) -> Wanted {
+pub(super) fn of(asked: &Asked, asker: &Asker, group: &str, worker: &str, client: &Client) -> Wanted {
     let params: Value = asked.params.parse().unwrap_or_default();
+    let item = ["itemId", "callId", "call_id"].iter().find_map(|name| params[name].as_str());
     Wanted {
         kind: kind(asked.kind),
         origin: Origin {
             group: group.into(),
             worker: worker.into(),
-            thread: asker.thread.clone().into(),
-            turn: asker.turn.clone().into(),
-            item: ["itemId", "callId", "call_id"].iter().find_map(|name| params[name].as_str()).map(Into::into),
+            thread: asker.thread.to_string(),
+            turn: asker.turn.to_string(),
+            item: item.map(Into::into),
             request: asked.id.as_raw().into(),
         },
-        method: asked.method.clone().into(),
+        method: asked.method.to_string(),
         params: asked.params.get().into(),
         command: argv(&params["command"]),
         cwd: params["cwd"].as_str().map(Into::into),
-        key: asker.key.clone().into(),
+        changes: item.and_then(|item| changes(client, &asker.thread, item)),
+        key: Some(asker.key.to_string()).filter(|key| !key.is_empty()),
+        offers: None,
         timeout: asker.decision_timeout,
     }
 }
@@ -43,6 +46,12 @@ pub(super) fn denial(asked: &Asked, reason: &str) -> String {
         (None, _) => "the request".into(),
     };
     format!("Earlier, {what} was declined by the person who decides. Their reason: {reason}")
+}
+
+/// What a file change would change: its item says it, the request does not.
+fn changes(client: &Client, thread: &str, item: &str) -> Option<String> {
+    let item: Value = client.open_item(thread, item)?.raw.parse().ok()?;
+    item.get("changes").map(ToString::to_string)
 }
 
 /// The words of a command: newer workers say it as one line, older ones as a list.

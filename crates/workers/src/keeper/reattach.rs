@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use approvals::Withdrawal;
 use codex::ThreadOptions;
 use store::{ApprovalFilter, ApprovalState, Change, ParkedCallFilter, ParkedCallState, ReadError, Reader, ThreadFilter, TurnState};
 
@@ -41,6 +42,9 @@ impl Keeper {
     /// Whatever this worker was known to have asked, and does not ask any more, is over.
     pub(super) async fn orphan_what_is_not_asked(&self) {
         let (group, worker) = (self.shared.group(&self.post).name.to_string(), self.post.name.to_string());
+        for approval in self.post.take_left() {
+            self.shared.approvals.withdraw(&approval, Withdrawal::WorkerGone).await;
+        }
         self.shared.approvals.orphan_unclaimed(&group, &worker).await;
         let calls = self.shared.store.read(move |reader| waiting_calls(reader, &group, &worker)).await;
         for mut call in calls.unwrap_or_default() {
