@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,7 +88,7 @@ impl Recorder {
 }
 
 /// Ends with the last read, or at the first one that cannot be written.
-fn write_all(mut waiting: mpsc::Receiver<Read>, mut tape: Tape<BufWriter<File>>, path: &PathBuf) {
+fn write_all(mut waiting: mpsc::Receiver<Read>, mut tape: Tape<BufWriter<File>>, path: &Path) {
     while let Some(read) = waiting.blocking_recv() {
         let written = tape.take(&read).and_then(|()| if waiting.is_empty() { tape.out.flush() } else { Ok(()) });
         if let Err(error) = written {

@@ -86,7 +86,7 @@ impl Recording {
                 _ => return Err(bad("an entry has either `msg` or `raw`".into())),
             };
             match &*entry.dir {
-                "c2s" => reading.take_cue(said),
+                "c2s" => reading.take_cue(&said),
                 "s2c" => reading.take_effect(said),
                 other => return Err(bad(format!("`dir` is {other:?}, and must be \"c2s\" or \"s2c\""))),
             }
@@ -119,9 +119,9 @@ struct Reading {
 }
 
 impl Reading {
-    fn take_cue(&mut self, said: Said<'_>) {
+    fn take_cue(&mut self, said: &Said<'_>) {
         let at = self.recording.cues.len();
-        let envelope = match &said {
+        let envelope = match said {
             Said::Message(text) => peek(text.as_bytes(), DEPTH_MAX).ok(),
             Said::Noise(_) => None,
         };

@@ -54,6 +54,7 @@ fn entries(file: &Path) -> Vec<Value> {
 }
 
 fn run(arguments: &[&str], stdin: &[u8]) -> Output {
+    #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
     let mut command = Command::new(BINARY);
     let mut child =
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
