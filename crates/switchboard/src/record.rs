@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(crate) fn run(record: &Record) -> ExitCode {
 fn start(record: &Record) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     let launch = launch(&record.command)?;
-    let file = create(&record.file, record.force)?;
+    let file = create(record)?;
     let secrets = if record.keep_secrets { Secrets::Kept } else { Secrets::Hidden };
     let recorder = Recorder::start(file, &record.file, secrets);
     let exit = runtime.block_on(async {
@@ -90,10 +90,11 @@ fn launch(command: &[OsString]) -> Result<Launch> {
 }
 
 /// Only its owner may read what people said to an agent.
-fn create(path: &Path, force: bool) -> Result<File> {
+fn create(record: &Record) -> Result<File> {
+    let path = &record.file;
     let mut options = File::options();
     options.write(true).mode(0o600);
-    if force {
+    if record.force {
         options.create(true).truncate(true);
     } else {
         options.create_new(true);

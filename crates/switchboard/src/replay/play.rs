@@ -77,11 +77,11 @@ impl Play {
 
     /// The next of its kind, of the same thread if there is one.
     fn take_cue(&mut self, kind: &CueKind, thread: Option<&str>) -> Option<Cue> {
-        let alike = |cue: &Option<Cue>| cue.as_ref().is_some_and(|cue| cue.kind == *kind);
-        let of_thread = |cue: &Option<Cue>| cue.as_ref().is_some_and(|cue| self.name_of(cue) == thread);
-        let alike: Vec<usize> = (0..self.cues.len()).filter(|at| alike(&self.cues[*at])).collect();
-        let at = alike.iter().find(|at| of_thread(&self.cues[**at])).or(alike.first())?;
-        self.cues[*at].take()
+        let first =
+            |is_wanted: &dyn Fn(&Cue) -> bool| self.cues.iter().position(|cue| cue.as_ref().is_some_and(is_wanted));
+        let of_thread = first(&|cue| cue.kind == *kind && self.name_of(cue) == thread);
+        let at = of_thread.or_else(|| first(&|cue| cue.kind == *kind))?;
+        self.cues[at].take()
     }
 
     /// What the client calls the thread of a cue.

@@ -151,30 +151,33 @@ impl Reading {
             Said::Noise(text) => return self.follow(None, Effect::Line(text)),
             Said::Message(text) => text,
         };
-        let (call, thread) = match peek(text.as_bytes(), DEPTH_MAX) {
+        let thread = match peek(text.as_bytes(), DEPTH_MAX) {
             Ok(Envelope::Answer { id, outcome }) => match self.open_calls.remove(id.as_str()) {
-                Some(call) => {
-                    if let Some(thread) = outcome.ok().and_then(thread_in) {
-                        self.last_of_thread.insert(thread, call);
-                    }
-                    let answer = match outcome {
-                        Ok(result) => format!("\"result\":{result}"),
-                        Err(error) => format!("\"error\":{error}"),
-                    };
-                    return self.follow(Some(call), Effect::Answer(answer.into()));
-                }
-                None => (None, None),
+                Some(call) => return self.take_answer(call, outcome),
+                None => None,
             },
             Ok(Envelope::Request { id, params, .. }) => {
                 let thread = params.and_then(thread_in);
                 self.thread_of_request.extend(thread.clone().map(|thread| (id.as_str().into(), thread)));
-                (None, thread)
+                thread
             }
-            Ok(Envelope::Notification { params, .. }) => (None, params.and_then(thread_in)),
-            Err(_) => (None, None),
+            Ok(Envelope::Notification { params, .. }) => params.and_then(thread_in),
+            Err(_) => None,
         };
-        let cue = call.or_else(|| self.last_of_thread.get(&thread?).copied());
+        let cue = thread.and_then(|thread| self.last_of_thread.get(&thread).copied());
         self.follow(cue, Effect::Line(text.into()));
+    }
+
+    /// A call that opens a thread learns from its answer which one it was about.
+    fn take_answer(&mut self, call: usize, outcome: Result<&str, &str>) {
+        if let Some(thread) = outcome.ok().and_then(thread_in) {
+            self.last_of_thread.insert(thread, call);
+        }
+        let answer = match outcome {
+            Ok(result) => format!("\"result\":{result}"),
+            Err(error) => format!("\"error\":{error}"),
+        };
+        self.follow(Some(call), Effect::Answer(answer.into()));
     }
 
     fn follow(&mut self, cue: Option<usize>, effect: Effect) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -20,23 +20,28 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// A program of that name which becomes `switchboard` with these arguments.
 fn program(state: &State, name: &str, arguments: &str) -> String {
-    let (path, home) = (state.path().join(name), state.path().join("home"));
-    fs::create_dir_all(&home).unwrap();
-    fs::write(&path, format!("#!/bin/sh\nCODEX_HOME='{}' exec '{BINARY}' {arguments}\n", home.display())).unwrap();
+    let path = state.path().join(name);
+    fs::write(&path, format!("#!/bin/sh\nexec '{BINARY}' {arguments}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path.to_str().unwrap().into()
 }
 
-/// A program that records the demo worker, and one that replays what it recorded.
-fn pair(state: &State) -> (String, String, PathBuf) {
+/// A program that records a worker, and one that replays what it recorded.
+pub(crate) fn pair(state: &State, worker: &str) -> (String, String) {
     let file = state.path().join("recording.jsonl");
-    let record = format!("record '{}' -- '{BINARY}' demo-worker", file.display());
-    let recorder = program(state, "recorder", &record);
-    (recorder, program(state, "replayer", &format!("replay '{}'", file.display())), file)
+    let recorder = program(state, "recorder", &format!("record '{}' -- {worker}", file.display()));
+    (recorder, program(state, "replayer", &format!("replay '{}'", file.display())))
+}
+
+/// The command line of a demo worker with a home of its own.
+fn demo_worker(state: &State) -> String {
+    let home = state.path().join("home");
+    fs::create_dir_all(&home).unwrap();
+    format!("env 'CODEX_HOME={}' '{BINARY}' demo-worker", home.display())
 }
 
 /// How many pieces a text comes in depends on how fast it is read.
-fn joined(events: Vec<Value>) -> Vec<Value> {
+pub(crate) fn joined(events: Vec<Value>) -> Vec<Value> {
     let mut joined: Vec<Value> = Vec::new();
     for event in events {
         match (joined.last_mut(), event["text"].as_str()) {
@@ -70,7 +75,7 @@ fn run(arguments: &[&str], stdin: &[u8]) -> Output {
 fn a_replay_tells_ask_the_events_that_were_recorded() {
     for prompt in ["[[reason]]", "[[shell touch file]]", "[[deltas 500]]", "[[http 500]]"] {
         let state = State::new();
-        let (recorder, replayer, _) = pair(&state);
+        let (recorder, replayer) = pair(&state, &demo_worker(&state));
         let recorded = state.ask(&["--json", "--worker", &recorder, prompt]).end();
         let replayed = state.ask(&["--json", "--worker", &replayer, prompt]).end();
         assert!(recorded.events().len() > 3, "{prompt}: {}", recorded.stderr);
@@ -108,7 +113,7 @@ async fn a_replay_tells_the_client_the_events_that_were_recorded() {
         (id, told)
     }
     let state = State::new();
-    let (recorder, replayer, _) = pair(&state);
+    let (recorder, replayer) = pair(&state, &demo_worker(&state));
     let recorded = events(&recorder, state.path()).await;
     assert_eq!(events(&replayer, state.path()).await, recorded);
     assert!(recorded.1.len() > 10);
