@@ -126,7 +126,7 @@ impl House {
         .expect("an approval waits")
     }
 
-    pub(crate) async fn stop(self) {
+    pub(crate) async fn stop(&self) {
         timeout(LONG, self.pool.stop()).await.expect("a pool stops");
     }
 }
