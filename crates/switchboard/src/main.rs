@@ -9,6 +9,8 @@ mod escape;
 mod logs;
 mod operate;
 mod print;
+mod record;
+mod replay;
 mod schema;
 mod serve;
 mod server;
@@ -43,6 +45,10 @@ enum Command {
     /// Show the app-server protocol that is built in, or how a codex binary's differs
     #[command(subcommand)]
     Schema(schema::Schema),
+    /// Pass everything on between a client on stdin and stdout and the worker that CMD starts, and keep what was said
+    Record(record::Record),
+    /// Be a worker that answers as a recorded one did
+    Replay(replay::Replay),
     /// Be a deterministic worker that speaks the app-server protocol, for demonstration and tests
     DemoWorker(demo::Options),
 }
@@ -56,6 +62,8 @@ fn main() -> ExitCode {
         Command::Approvals(approvals) => wait_for(operate::approvals::run(&approvals)),
         Command::Doctor(doctor) => wait_for(doctor::run(&doctor)),
         Command::Schema(schema) => schema::run(&schema),
+        Command::Record(record) => record::run(&record),
+        Command::Replay(replay) => replay::run(&replay),
         Command::DemoWorker(options) => demo::run(&options).unwrap_or_else(|error| {
             eprintln!("demo-worker: {error}");
             ExitCode::FAILURE

@@ -14,6 +14,7 @@ mod doctor;
 mod operate;
 #[cfg(feature = "real-codex")]
 mod real;
+mod record;
 mod schema;
 mod secrets;
 mod serve;
