@@ -152,10 +152,10 @@ impl Approvals {
         match self.order(order).await.unwrap_or(Err(DecideError::Closed)) {
             Err(DecideError::NotFound) => {
                 let row = self.row(id).await?.ok_or(DecideError::NotFound)?;
-                let entry = audit::entry(id, "too_late", by, verdict);
+                let entry = audit::entry(id, "too_late", &by, &verdict);
                 self.0.desk.store.note(Change::Audit(entry));
                 let Decided { verdict, by, .. } = record::decided_of(&row).unwrap_or_else(unwritten);
-                Err(DecideError::AlreadyDecided { by, verdict })
+                Err(DecideError::AlreadyDecided { by, verdict: verdict.without_content() })
             }
             outcome => outcome,
         }

@@ -1,5 +1,7 @@
 //! The steps that the audit tells of.
 
+use std::fmt::Display;
+
 use serde::Serialize;
 use store::AuditEntry;
 
@@ -27,7 +29,7 @@ impl From<AuditEntry> for Step {
     }
 }
 
-pub(crate) fn entry(approval: &str, step: &str, by: impl ToString, detail: impl ToString) -> AuditEntry {
+pub(crate) fn entry(approval: &str, step: &str, by: &dyn Display, detail: &dyn Display) -> AuditEntry {
     AuditEntry {
         approval: approval.into(),
         at: Stamp::now().0,
@@ -48,7 +50,7 @@ pub(crate) fn decision(approval: &str, decided: &Decided, link: Option<&str>) ->
         Some(link) => format!("{} {}", decided.by, link_mark(link)),
         None => decided.by.to_string(),
     };
-    AuditEntry { at: decided.at.0, ..entry(approval, "decided", by, detail) }
+    AuditEntry { at: decided.at.0, ..entry(approval, "decided", &by, &detail) }
 }
 
 /// Whether a decision's entry was made by this link.

@@ -5,6 +5,7 @@
 //! allows nothing also stands when it could not be written: the safe side is no worse for being forgotten.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::replace;
 use std::time::Instant;
 
 use crate::shown::Origin;
@@ -61,48 +62,44 @@ struct Entry {
     /// Whether somebody of this run waits for it.
     claimed: bool,
     phase: Phase,
+    /// What is to be proposed once the write under way has ended, if that leaves it open.
+    next: Option<Proposal>,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// Being written for the first time; nobody knows of it. What is known to come next waits here.
-    Recording {
-        next: Option<Proposal>,
-    },
+    /// Being written for the first time; nobody knows of it.
+    Recording,
     Open,
+    /// This is being written.
     Deciding(Proposal),
 }
 
 impl Book {
     /// A request that is being written. A ruling is written with it, and needs no second commit.
     pub(crate) fn handle_asked(&mut self, id: &str, asked: Asked) {
-        let phase = Phase::Recording { next: None };
-        self.entries.insert(id.into(), Entry { asked, claimed: true, phase });
+        self.entries.insert(id.into(), Entry { asked, claimed: true, phase: Phase::Recording, next: None });
     }
 
     /// One that an earlier run left open.
     pub(crate) fn handle_loaded(&mut self, id: &str, asked: Asked) {
-        self.entries.insert(id.into(), Entry { asked, claimed: false, phase: Phase::Open });
+        self.entries.insert(id.into(), Entry { asked, claimed: false, phase: Phase::Open, next: None });
     }
 
     /// It is durable, with a ruling if there was one.
     pub(crate) fn handle_recorded(&mut self, id: &str, ruling: Option<Proposal>) {
-        let Some(entry) = self.entries.get_mut(id) else {
+        let Some(entry) = self.entries.get_mut(id).filter(|entry| matches!(entry.phase, Phase::Recording)) else {
             return;
         };
-        let Phase::Recording { next } = &mut entry.phase else {
-            return;
-        };
-        let (id, next) = (id.to_owned(), next.take());
-        if let Some(proposal) = ruling {
-            self.entries.remove(&id);
-            self.outputs.push_back(Output::Decided { id, proposal });
-        } else if let Some(proposal) = next {
-            entry.phase = Phase::Deciding(proposal.clone());
-            self.outputs.push_back(Output::Commit { id, proposal });
-        } else {
-            entry.phase = Phase::Open;
-            self.outputs.push_back(Output::Opened { id });
+        entry.phase = Phase::Open;
+        let (id, next) = (id.to_owned(), entry.next.take());
+        match (ruling, next) {
+            (Some(proposal), _) => {
+                self.entries.remove(&id);
+                self.outputs.push_back(Output::Decided { id, proposal });
+            }
+            (None, Some(proposal)) => self.propose(&id, proposal),
+            (None, None) => self.outputs.push_back(Output::Opened { id }),
         }
     }
 
@@ -114,7 +111,8 @@ impl Book {
     /// The approval that this very request already has. Of an earlier run, it is shown again from now on.
     pub(crate) fn handle_repeated(&mut self, identity: &str) -> Option<String> {
         let (id, entry) = self.entries.iter_mut().find(|(_, entry)| entry.asked.identity == identity)?;
-        if !std::mem::replace(&mut entry.claimed, true) {
+        let was_claimed = replace(&mut entry.claimed, true);
+        if !was_claimed && matches!(entry.phase, Phase::Open) {
             self.outputs.push_back(Output::Opened { id: id.clone() });
         }
         Some(id.clone())
@@ -122,13 +120,11 @@ impl Book {
 
     /// Somebody decides; the first one's decision goes to be written.
     pub(crate) fn handle_decision(&mut self, id: &str, proposal: Proposal) -> Result<(), NotOpen> {
-        let entry = self.entries.get_mut(id).ok_or(NotOpen::Unknown)?;
-        match entry.phase {
-            Phase::Recording { .. } => Err(NotOpen::Unknown),
-            Phase::Deciding(_) => Err(NotOpen::BeingDecided),
-            Phase::Open => {
-                entry.phase = Phase::Deciding(proposal.clone());
-                self.outputs.push_back(Output::Commit { id: id.into(), proposal });
+        match self.entries.get(id).map(|entry| &entry.phase) {
+            None | Some(Phase::Recording) => Err(NotOpen::Unknown),
+            Some(Phase::Deciding(_)) => Err(NotOpen::BeingDecided),
+            Some(Phase::Open) => {
+                self.propose(id, proposal);
                 Ok(())
             }
         }
@@ -137,10 +133,10 @@ impl Book {
     /// It needs no decision any more. One that is being written stands.
     pub(crate) fn handle_withdrawn(&mut self, id: &str, why: Withdrawal) {
         let proposal = Proposal { verdict: Verdict::Cancel, by: By::Withdrawn { why } };
-        match self.entries.get_mut(id).map(|entry| &mut entry.phase) {
-            Some(Phase::Recording { next }) => *next = Some(proposal),
-            Some(Phase::Open) => self.handle_decision(id, proposal).expect("it is open"),
-            Some(Phase::Deciding(_)) | None => {}
+        match self.entries.get_mut(id) {
+            Some(Entry { phase: Phase::Open, .. }) => self.propose(id, proposal),
+            Some(entry) => entry.next = Some(proposal),
+            None => {}
         }
     }
 
@@ -158,32 +154,38 @@ impl Book {
     /// Denies what nobody decided in time.
     pub(crate) fn handle_deadline(&mut self, now: Instant) {
         for id in self.ids_where(|entry| matches!(entry.phase, Phase::Open) && entry.asked.deadline <= now) {
-            let verdict = Verdict::deny("nobody decided in time");
-            self.handle_decision(&id, Proposal { verdict, by: By::Deadline }).expect("it is open");
+            self.propose(&id, Proposal { verdict: Verdict::deny("nobody decided in time"), by: By::Deadline });
         }
     }
 
-    /// The decision is durable. A grant for the session clears all that want the same.
+    /// The decision is durable. A grant that lasts clears all that want the same.
     pub(crate) fn handle_committed(&mut self, id: &str) {
-        let Some((asked, proposal)) = self.take_deciding(id) else {
+        let Some(Entry { phase: Phase::Deciding(proposal), asked, .. }) = self.entries.get(id) else {
             return;
         };
-        let grants = proposal.verdict == Verdict::AllowForSession;
+        let (proposal, likeness) = (proposal.clone(), asked.likeness.clone());
+        self.entries.remove(id);
+        let lasts = proposal.verdict.lasts();
         self.outputs.push_back(Output::Decided { id: id.into(), proposal });
-        if grants {
-            self.clear_alike(id, &asked.likeness);
+        if lasts {
+            self.clear_alike(id, &likeness);
         }
     }
 
     /// The decision could not be written. Whoever allowed something has to try again; anything else stands.
     pub(crate) fn handle_not_committed(&mut self, id: &str) {
-        let Some(entry) = self.entries.get_mut(id) else {
+        let Some(Entry { phase, next, .. }) = self.entries.get_mut(id) else {
             return;
         };
-        match &entry.phase {
-            Phase::Deciding(proposal) if proposal.verdict.allows() => entry.phase = Phase::Open,
+        match phase {
+            Phase::Deciding(proposal) if proposal.verdict.allows() => {
+                *phase = Phase::Open;
+                if let Some(next) = next.take() {
+                    self.propose(id, next);
+                }
+            }
             Phase::Deciding(_) => self.handle_committed(id),
-            Phase::Recording { .. } | Phase::Open => {}
+            Phase::Recording | Phase::Open => {}
         }
     }
 
@@ -203,26 +205,23 @@ impl Book {
         self.entries.len()
     }
 
-    fn take_deciding(&mut self, id: &str) -> Option<(Asked, Proposal)> {
-        match self.entries.remove(id)? {
-            Entry { asked, phase: Phase::Deciding(proposal), .. } => Some((asked, proposal)),
-            other => {
-                self.entries.insert(id.into(), other);
-                None
-            }
-        }
+    /// For what is open.
+    fn propose(&mut self, id: &str, proposal: Proposal) {
+        let entry = self.entries.get_mut(id).expect("what is open is in the book");
+        entry.phase = Phase::Deciding(proposal.clone());
+        self.outputs.push_back(Output::Commit { id: id.into(), proposal });
     }
 
     fn clear_alike(&mut self, granted: &str, likeness: &str) {
         let by = By::Grant { approval: granted.into() };
         let proposal = Proposal { verdict: Verdict::Allow, by };
         for id in self.ids_where(|entry| entry.claimed && entry.asked.likeness == likeness) {
-            match self.entries.get_mut(&id).map(|entry| &mut entry.phase) {
-                Some(Phase::Recording { next }) => {
+            match self.entries.get_mut(&id) {
+                Some(Entry { phase: Phase::Open, .. }) => self.propose(&id, proposal.clone()),
+                Some(Entry { phase: Phase::Recording, next, .. }) => {
                     next.get_or_insert_with(|| proposal.clone());
                 }
-                Some(Phase::Open) => self.handle_decision(&id, proposal.clone()).expect("it is open"),
-                Some(Phase::Deciding(_)) | None => {}
+                Some(Entry { phase: Phase::Deciding(_), .. }) | None => {}
             }
         }
     }

@@ -17,7 +17,7 @@ pub(crate) struct Case {
     pub(crate) outcome: watch::Sender<Option<Decided>>,
     /// Who asked and waits for the record; `None` once it is there.
     pub(crate) askers: Option<Vec<Reply<Ticket, Refused>>>,
-    /// Who wants to decide while a decision is being written.
+    /// Who wants to decide while a decision is being written; each is a caller that waits, so callers bound them.
     pub(crate) deciders: Vec<Decider>,
     /// The number of the link that makes the decision.
     pub(crate) link: Option<String>,

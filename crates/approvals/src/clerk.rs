@@ -139,7 +139,7 @@ impl Clerk {
     fn ask(&mut self, shown: &Shown, timeout: Duration, reply: Reply<Ticket, Refused>) {
         let identity = shown.identity();
         if let Some(id) = self.book.handle_repeated(&identity) {
-            self.desk.audit(&id, "repeated", &shown.origin.worker, "");
+            self.desk.audit(&id, "repeated", &shown.origin.worker, &"");
             return self.cases.get_mut(&id).expect("what is in the book has a case").join(reply);
         }
         let pending_max = self.desk.settings.limits.pending_max;
@@ -175,7 +175,7 @@ impl Clerk {
                 return self.book.handle_recorded(id, ruling);
             }
             Recorded::Known(known, decided) => {
-                self.desk.audit(&known, "repeated", "worker", "answered as it was decided");
+                self.desk.audit(&known, "repeated", &"worker", &"answered as it was decided");
                 let (_, outcome) = watch::channel(Some(decided));
                 Ok(Ticket::new(&known, outcome))
             }
@@ -224,7 +224,7 @@ impl Clerk {
         };
         let (by, verdict) = (proposal.by.to_string(), proposal.verdict.name());
         if self.book.handle_decision(id, proposal).is_err() {
-            self.desk.audit(id, "too_late", by, verdict);
+            self.desk.audit(id, "too_late", &by, &verdict);
         }
     }
 
@@ -247,7 +247,7 @@ impl Clerk {
             Ok(()) => Ok(()),
         };
         if let Err(error) = admitted {
-            self.desk.audit(id, "refused", by, format!("{}: {error}", verdict.name()));
+            self.desk.audit(id, "refused", &by, &format!("{}: {error}", verdict.name()));
             return drop(reply.send(Err(error)));
         }
         let taken = self.book.handle_decision(id, Proposal { verdict: verdict.clone(), by });
@@ -303,8 +303,8 @@ impl Clerk {
             let answer = if decider.is_first {
                 Ok(decided.clone())
             } else {
-                self.desk.audit(id, "too_late", By::Person { name: decider.name }, decider.verdict.name());
-                Err(DecideError::AlreadyDecided { by: decided.by.clone(), verdict: decided.verdict.clone() })
+                self.desk.audit(id, "too_late", &By::Person { name: decider.name }, &decider.verdict.name());
+                Err(DecideError::AlreadyDecided { by: decided.by.clone(), verdict: decided.verdict.without_content() })
             };
             decider.reply.send(answer).ok();
         }

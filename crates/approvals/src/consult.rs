@@ -1,5 +1,6 @@
 //! Asking others: the hooks, one after the other until one decides, and the webhook, until it has taken the post.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ impl Desk {
         Self { store, settings, hooks, posts }
     }
 
-    pub(crate) fn audit(&self, approval: &str, step: &str, by: impl ToString, detail: impl ToString) {
+    pub(crate) fn audit(&self, approval: &str, step: &str, by: &dyn Display, detail: &dyn Display) {
         self.store.note(Change::Audit(audit::entry(approval, step, by, detail)));
     }
 
@@ -43,7 +44,7 @@ impl Desk {
         for hook in settings.hooks.iter().filter(|hook| hook.is_for(shown.kind)) {
             let run = hook.run(&input, settings.owner, settings.limits.hook_output_bytes_max).await;
             if let Some(stderr) = run.stderr {
-                self.audit(&view.id, "hook_stderr", &hook.name, stderr);
+                self.audit(&view.id, "hook_stderr", &hook.name, &stderr);
             }
             match run.answer {
                 Ok(Some(verdict)) if shown.offers.admit(&verdict, hook.powers).is_ok() => {
@@ -51,10 +52,10 @@ impl Desk {
                 }
                 Ok(Some(verdict)) => {
                     let what = format!("{} is not offered, or not for it to say", verdict.name());
-                    self.audit(&view.id, "hook_refused", &hook.name, what);
+                    self.audit(&view.id, "hook_refused", &hook.name, &what);
                 }
-                Ok(None) => self.audit(&view.id, "hook_asks", &hook.name, ""),
-                Err(error) => self.audit(&view.id, "hook_failed", &hook.name, error),
+                Ok(None) => self.audit(&view.id, "hook_asks", &hook.name, &""),
+                Err(error) => self.audit(&view.id, "hook_failed", &hook.name, &error.told(shown.kind)),
             }
         }
         None
@@ -71,9 +72,9 @@ impl Desk {
         let mut wait = limits.post_retry_min;
         for attempt in 1..=limits.post_attempts_max {
             match webhook.post(body.clone(), limits.post_timeout).await {
-                Ok(()) => return self.audit(&view.id, "posted", "webhook", format!("attempt {attempt}")),
+                Ok(()) => return self.audit(&view.id, "posted", &"webhook", &format!("attempt {attempt}")),
                 Err(error) => {
-                    self.audit(&view.id, "post_failed", "webhook", format!("attempt {attempt}: {error}"));
+                    self.audit(&view.id, "post_failed", &"webhook", &format!("attempt {attempt}: {error}"));
                     if !error.may_pass() || attempt == limits.post_attempts_max {
                         return;
                     }

@@ -34,8 +34,7 @@ pub fn excerpt(text: &str) -> String {
 }
 
 /// The lines of a text, each escaped; of many the first and the last, with how many there are.
-#[must_use]
-pub fn lines(text: &str) -> Vec<String> {
+pub(crate) fn lines(text: &str) -> Vec<String> {
     shortened(text.split('\n'), "lines")
 }
 

@@ -59,6 +59,16 @@ pub(crate) enum HookError {
     NoVerdict { reason: String, said: String },
 }
 
+impl HookError {
+    /// For the audit, without what the hook said where that may be a secret.
+    pub(crate) fn told(&self, kind: Kind) -> String {
+        match self {
+            Self::NoVerdict { .. } if kind.answer_is_secret() => "gave no verdict".into(),
+            error => error.to_string(),
+        }
+    }
+}
+
 impl Hook {
     pub(crate) fn is_for(&self, kind: Kind) -> bool {
         kind.who().hook && (self.kinds.is_empty() || self.kinds.contains(&kind))

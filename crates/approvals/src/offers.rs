@@ -41,17 +41,19 @@ impl Offers {
 
     /// Whether the verdict is on offer, and within the powers of who gives it.
     pub(crate) fn admit(&self, verdict: &Verdict, powers: Powers) -> Result<(), NotAdmitted> {
-        let (offered, lasts) = match verdict {
-            Verdict::Deny { .. } | Verdict::Cancel => (true, false),
-            Verdict::Allow => (self.allow, false),
-            Verdict::Answer(_) => (self.answer, false),
-            Verdict::AllowForSession => (self.for_session, true),
-            Verdict::AllowWithAmendment(words) => (self.amendments.contains(words), true),
+        let is_offered = match verdict {
+            Verdict::Deny { .. } | Verdict::Cancel => true,
+            Verdict::Allow => self.allow,
+            Verdict::Answer(_) => self.answer,
+            Verdict::AllowForSession => self.for_session,
+            Verdict::AllowWithAmendment(words) => self.amendments.contains(words),
         };
-        match (offered, lasts && !powers.for_session) {
-            (false, _) => Err(NotAdmitted::NotOffered),
-            (true, true) => Err(NotAdmitted::NeedsSessionScope),
-            (true, false) => Ok(()),
+        if !is_offered {
+            Err(NotAdmitted::NotOffered)
+        } else if verdict.lasts() && !powers.for_session {
+            Err(NotAdmitted::NeedsSessionScope)
+        } else {
+            Ok(())
         }
     }
 

@@ -57,10 +57,7 @@ pub(crate) fn pending_row(id: &str, shown: &Shown, created: Stamp, deadline: Sta
 /// The same row with its decision. A secret answer is not written down.
 pub(crate) fn decided_row(row: &store::Approval, decided: &Decided) -> store::Approval {
     let is_secret = Kind::named(&row.kind).is_none_or(Kind::answer_is_secret);
-    let verdict = match &decided.verdict {
-        Verdict::Answer(_) if is_secret => Verdict::Answer(Value::Null),
-        verdict => verdict.clone(),
-    };
+    let verdict = if is_secret { decided.verdict.without_content() } else { decided.verdict.clone() };
     store::Approval {
         state: state_of(decided),
         verdict: Some(json(&verdict)),

@@ -2,6 +2,7 @@
 //! names its first words, and all of them where the program runs whatever its arguments say.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::shown::Shown;
 use crate::who::Kind;
@@ -102,6 +103,7 @@ impl Rule {
             && self.thread.as_ref().is_none_or(|thread| *thread == shown.origin.thread)
             && self.key.as_ref().is_none_or(|key| shown.key.as_ref() == Some(key))
             && self.cwd.as_ref().is_none_or(|cwd| shown.cwd.as_ref().is_some_and(|within| is_within(within, cwd)))
+            && (self.then != Then::Allow || !wants_more(shown))
             && (self.command.is_empty() || self.matches_command(shown))
     }
 
@@ -112,7 +114,7 @@ impl Rule {
         let behind = words::behind_shell(argv);
         let mut readings = [Some(argv), behind.as_deref()].into_iter().flatten();
         match self.then {
-            Then::Allow => !wants_more(shown) && readings.any(|words| self.allows(words)),
+            Then::Allow => is_certain(shown) && readings.any(|words| self.allows(words)),
             Then::Deny | Then::Ask => readings.any(|words| words.starts_with(&self.command)),
         }
     }
@@ -123,11 +125,17 @@ impl Rule {
     }
 }
 
-/// Whether a request for a command asks for more than its words say: that is never a rule's to allow.
+/// Whether the words of the command are surely those that run: the worker says them as a list, or quotes them plainly.
+fn is_certain(shown: &Shown) -> bool {
+    shown.params.get("command").and_then(Value::as_str).is_none_or(words::is_plainly_quoted)
+}
+
+/// Whether a request wants more than this command or these changes: that is never a rule's to allow.
 fn wants_more(shown: &Shown) -> bool {
     let is_there = |name| shown.params.get(name).is_some_and(|value| !value.is_null());
-    let is_another_kind = shown.params.get("kind").is_some_and(|kind| !kind.is_null() && kind != "command");
-    is_another_kind || ["additionalPermissions", "networkApprovalContext"].into_iter().any(is_there)
+    let is_command = shown.params.get("kind").is_none_or(|kind| kind.is_null() || kind == "command");
+    let beyond = ["additionalPermissions", "networkApprovalContext", "grantRoot", "grant_root"];
+    (shown.kind == Kind::Command && !is_command) || beyond.into_iter().any(is_there)
 }
 
 /// Whether a directory is another or lies below it, by whole names; one with `..` in it lies nowhere.
@@ -207,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_wants_more_than_to_run_is_never_allowed_by_a_rule() {
+    fn what_wants_more_than_it_says_is_never_allowed_by_a_rule() {
         let text = r#"rules = [{ command = ["curl"], then = "allow" }]"#;
         for params in [
             json!({"kind": "network"}),
@@ -219,6 +227,19 @@ mod tests {
         let plain = json!({"kind": "command", "additionalPermissions": null});
         assert_eq!(said(text, &Shown { params: plain, ..command(&["curl"]) }), "1 Allow");
         assert_eq!(said(text, &Shown { command: None, ..command(&[]) }), "none");
+        let files = r#"rules = [{ kind = "file_change", then = "allow" }]"#;
+        let root = Shown { kind: Kind::FileChange, params: json!({"grantRoot": "/"}), ..command(&[]) };
+        assert_eq!(said(files, &root), "none");
+        assert_eq!(said(files, &Shown { params: json!({}), ..root }), "1 Allow");
+    }
+
+    #[test]
+    fn a_line_that_could_mean_other_words_is_never_allowed_by_a_rule() {
+        let text = r#"rules = [{ command = ["git"], then = "allow" }]"#;
+        for (line, expected) in [("git status", "1 Allow"), ("git 'a b'", "1 Allow"), ("git status; rm x", "none")] {
+            let shown = Shown { params: json!({"command": line}), ..command(&["git", "status;", "rm", "x"]) };
+            assert_eq!(said(text, &shown), expected, "{line}");
+        }
     }
 
     #[test]

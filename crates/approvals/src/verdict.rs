@@ -41,6 +41,21 @@ impl Verdict {
         !matches!(self, Self::Deny { .. } | Self::Cancel)
     }
 
+    /// Whether it also covers later requests that want the same.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        matches!(self, Self::AllowForSession | Self::AllowWithAmendment(_))
+    }
+
+    /// The same, with the content of an answer left out.
+    #[must_use]
+    pub(crate) fn without_content(&self) -> Self {
+        match self {
+            Self::Answer(_) => Self::Answer(Value::Null),
+            other => other.clone(),
+        }
+    }
+
     /// The name that JSON and links use.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -14,10 +14,33 @@ pub(crate) fn behind_shell(argv: &[String]) -> Option<Vec<String>> {
         return None;
     }
     let words: Vec<String> = script.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "_@%+=:,./- ".contains(char);
-    // A first word with `=` would be a variable, not a program.
-    let runs_a_program = words.first().is_some_and(|word| !word.contains('='));
-    (script.chars().all(is_plain) && runs_a_program).then_some(words)
+    // A first word with `=` would be a variable, not a program; `=word` is a path to zsh.
+    let is_program = words.first().is_some_and(|word| !word.contains('='));
+    let are_plain = script.chars().all(is_plain) && words.iter().all(|word| !word.starts_with('='));
+    (is_program && are_plain).then_some(words)
+}
+
+/// Whether a command line means the same words however it is taken apart: outside of quotes only characters that mean
+/// nothing, and nothing in double quotes that a shell would replace.
+pub(crate) fn is_plainly_quoted(line: &str) -> bool {
+    let mut quote = None;
+    for char in line.chars() {
+        match (quote, char) {
+            (None, '\'' | '"') => quote = Some(char),
+            (Some(open), _) if open == char => quote = None,
+            (Some('\''), _) => {}
+            (Some(_), '$' | '`' | '\\' | '!') => return false,
+            (Some(_), _) => {}
+            (None, _) if is_plain(char) => {}
+            (None, _) => return false,
+        }
+    }
+    quote.is_none()
+}
+
+/// Whether a character means nothing to any shell but itself, or the space between two words.
+fn is_plain(char: char) -> bool {
+    char.is_alphanumeric() || "_@%+=:,./- ".contains(char)
 }
 
 /// Where a shell is the system's own; a `bash` in the project may be anything.
@@ -89,6 +112,7 @@ mod tests {
             "ls\nrm x",
             "ls\tx",
             "X=1 ls",
+            "ls =x",
             "!ls",
             "ls ?",
             "ls [a]",
@@ -104,6 +128,18 @@ mod tests {
             assert_eq!(behind_shell(&argv(words)), None, "{words:?}");
         }
         assert_eq!(behind_shell(&argv(&["bash", "-lc", "ls", "x"])), None);
+    }
+
+    #[test]
+    fn a_line_is_plainly_quoted_or_not_to_be_trusted() {
+        for line in ["git status", "/bin/bash -lc 'ls; rm $x'", "touch \"a b\" 'c\"d'", "touch é", ""] {
+            assert!(is_plainly_quoted(line), "{line}");
+        }
+        for line in
+            ["git status; rm x", "git status #x", "git \"$x\"", "git a\\ b", "git 'x", "git\nrm", "git ~", "ls *"]
+        {
+            assert!(!is_plainly_quoted(line), "{line}");
+        }
     }
 
     #[test]

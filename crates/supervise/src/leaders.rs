@@ -3,7 +3,7 @@
 //! Starting a process and taking the census exclude each other. Otherwise a census could see a process between its fork
 //! and its registration, take it for an adopted orphan, and kill it or take its exit status from whoever waits for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::process;
 use std::sync::{Mutex, MutexGuard};
@@ -40,7 +40,8 @@ pub(crate) fn start_adopting() -> bool {
     let is_new = !leaders.adopting;
     if is_new {
         leaders.adopting = true;
-        for child in children(&identity::census()) {
+        let processes = identity::all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
+        for child in children(&processes) {
             leaders.living.entry(child.identity).or_insert(None);
         }
     }
@@ -53,7 +54,8 @@ pub(crate) fn stop_adopting() {
 
 /// All processes of the machine, and those among them that we adopted.
 pub(crate) struct Census {
-    pub(crate) processes: Vec<Stat>,
+    /// By number. What is told of a process is what was true when it was first seen.
+    pub(crate) processes: BTreeMap<u32, Stat>,
     pub(crate) adopted: Vec<Stat>,
     /// The marks of all children of ours that are not yet reaped.
     living: Vec<Mark>,
@@ -61,15 +63,25 @@ pub(crate) struct Census {
 
 impl Census {
     pub(crate) fn take() -> Self {
+        let mut census = Self { processes: BTreeMap::new(), adopted: Vec::new(), living: Vec::new() };
+        census.renew();
+        census
+    }
+
+    /// Looks who is new and who is gone, without asking again those who are still there; whether anybody was new, be it
+    /// that they were gone again before they could be asked.
+    pub(crate) fn renew(&mut self) -> bool {
         let mut leaders = leaders();
-        let processes = identity::census();
-        let ours: Vec<Stat> = children(&processes).collect();
-        if !processes.is_empty() {
-            leaders.living.retain(|leader, _| ours.iter().any(|stat| stat.identity == *leader));
-        }
+        let pids: BTreeSet<u32> = identity::all_pids().into_iter().collect();
+        self.processes.retain(|pid, _| pids.contains(pid));
+        let new: Vec<u32> = pids.into_iter().filter(|pid| !self.processes.contains_key(pid)).collect();
+        self.processes.extend(new.iter().filter_map(|pid| Some((*pid, Stat::of(*pid)?))));
+        let ours: Vec<Stat> = children(&self.processes).collect();
+        leaders.living.retain(|leader, _| ours.iter().any(|stat| stat.identity == *leader));
         let is_adopted = |stat: &Stat| leaders.adopting && !leaders.living.contains_key(&stat.identity);
-        let adopted = ours.into_iter().filter(is_adopted).collect();
-        Self { processes, adopted, living: leaders.living.values().copied().flatten().collect() }
+        self.adopted = ours.into_iter().filter(is_adopted).collect();
+        self.living = leaders.living.values().copied().flatten().collect();
+        !new.is_empty()
     }
 
     /// Whether the mark is that of a child which we have not yet reaped.
@@ -78,9 +90,9 @@ impl Census {
     }
 }
 
-fn children(processes: &[Stat]) -> impl Iterator<Item = Stat> {
+fn children(processes: &BTreeMap<u32, Stat>) -> impl Iterator<Item = Stat> {
     let us = process::id();
-    processes.iter().copied().filter(move |stat| stat.parent == us)
+    processes.values().copied().filter(move |stat| stat.parent == us)
 }
 
 fn leaders() -> MutexGuard<'static, Leaders> {

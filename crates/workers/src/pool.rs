@@ -34,7 +34,20 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
-    keepers: Arc<Mutex<JoinSet<()>>>,
+    keepers: Arc<Keepers>,
+}
+
+/// The keepers, for as long as anybody has the pool.
+struct Keepers {
+    shared: Arc<Shared>,
+    keeping: Mutex<JoinSet<()>>,
+}
+
+impl Drop for Keepers {
+    fn drop(&mut self) {
+        lock(&self.keeping).abort_all();
+        self.shared.abandon();
+    }
 }
 
 /// There is no worker of that name.
@@ -60,12 +73,13 @@ impl Pool {
         }
         let board = Board::new(slots, plan.limits.queue_max);
         let shared = Arc::new(Shared::new(plan, posts, board, store, approvals, ledger, notify));
-        let mut keepers = JoinSet::new();
+        let mut keeping = JoinSet::new();
         for post in &shared.posts {
             let keeper = Keeper { shared: Arc::clone(&shared), post: Arc::clone(post) };
-            keepers.spawn(keeper.keep());
+            keeping.spawn(keeper.keep());
         }
-        Self { shared, keepers: Arc::new(Mutex::new(keepers)) }
+        let keepers = Keepers { shared: Arc::clone(&shared), keeping: Mutex::new(keeping) };
+        Self { shared, keepers: Arc::new(keepers) }
     }
 
     /// Starts a turn as soon as there is a place for it.
@@ -195,9 +209,9 @@ impl Pool {
     pub async fn stop(&self) {
         self.shared.board().drain();
         self.shared.posts.iter().for_each(|post| post.wish(Wish::Stop));
-        let mut keepers = std::mem::take(&mut *lock(&self.keepers));
-        while keepers.join_next().await.is_some() {}
-        self.shared.drop_parked();
+        let mut keeping = std::mem::take(&mut *lock(&self.keepers.keeping));
+        while keeping.join_next().await.is_some() {}
+        self.shared.abandon();
     }
 
     async fn until_idle(&self) {

@@ -337,7 +337,7 @@ impl World {
             }
             Step::Recorded(ruled) => {
                 if let Some(id) = self.recording.pop() {
-                    let ruling = ruled.then(|| Proposal { verdict: Verdict::Allow, by: By::Rule { number: 1 } });
+                    let ruling = ruled.then_some(Proposal { verdict: Verdict::Allow, by: By::Rule { number: 1 } });
                     self.open_once.insert(id.clone());
                     if ruled {
                         self.durable.insert(id.clone());

@@ -81,7 +81,7 @@ impl Thread {
     /// end of a turn that was dropped is waited for.
     ///
     /// The worker unloads a thread that nobody listens to at its own time. Older workers do it at once; newer ones when
-    /// their setting `thread_unload_delay_secs` has passed, half an hour if it is not given
+    /// their setting `thread_unload_delay_secs` has passed, a minute if it is not given
     /// ([`ThreadOptions::config`](crate::ThreadOptions) may give it). They tell by a status of `not_loaded`.
     ///
     /// # Errors

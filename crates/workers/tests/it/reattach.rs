@@ -20,8 +20,7 @@ async fn a_detached_worker_is_found_again_with_what_it_waits_for() {
     })
     .await;
     let pid = house.pool.workers()[0].pid.unwrap();
-    std::mem::forget(turn);
-    let house = house.reopen_after_a_crash().await;
+    let house = house.reopen_in_mid_turn(turn).await;
     house.until_ready().await;
     assert_eq!(house.pool.workers()[0].pid, Some(pid));
     let view = house.one_pending().await;
@@ -42,11 +41,9 @@ async fn with_stdio_the_same_approval_is_orphaned_and_the_thread_can_go_on() {
         _ => None,
     })
     .await;
-    std::mem::forget(turn);
-    let house = house.reopen_after_a_crash().await;
+    let house = house.reopen_in_mid_turn(turn).await;
     house.until_ready().await;
-    let row = house.store.read(move |reader| reader.approval(&id)).await.unwrap().unwrap();
-    assert_eq!(row.state, store::ApprovalState::Orphaned);
+    house.until_state(&id, store::ApprovalState::Orphaned).await;
     let mut again = house.try_turn(crate::support::order_in("k", &thread, "[[text]]")).await.unwrap();
     while next(&mut again).await.is_some() {}
     house.stop().await;
@@ -74,8 +71,7 @@ async fn a_detached_worker_that_dies_is_replaced_and_its_approval_orphaned() {
         worker.pid.is_some_and(|now| now != pid) && worker.state == WorkerState::Ready
     })
     .await;
-    let row = house.store.read(move |reader| reader.approval(&id)).await.unwrap().unwrap();
-    assert_eq!(row.state, store::ApprovalState::Orphaned);
+    house.until_state(&id, store::ApprovalState::Orphaned).await;
     let pid = house.pool.workers()[0].pid.unwrap();
     stop_for_good(house, pid).await;
 }

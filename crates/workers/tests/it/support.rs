@@ -62,10 +62,11 @@ impl House {
         Self::open_in(setup, Arc::new(TempDir::new().unwrap())).await
     }
 
-    /// The same directory again, after whoever had it was killed: nothing was said to anybody.
-    pub(crate) async fn reopen_after_a_crash(self) -> Self {
+    /// The same directory again, after a restart in the middle of this turn.
+    pub(crate) async fn reopen_in_mid_turn(self, turn: Turn) -> Self {
+        self.stop().await;
         let Self { pool, approvals, store, setup, directory, .. } = self;
-        drop((pool, approvals));
+        drop((turn, pool, approvals));
         store.close().await.unwrap();
         Self::open_in(setup, directory).await
     }
@@ -124,6 +125,21 @@ impl House {
         })
         .await
         .expect("an approval waits")
+    }
+
+    /// Waits until an approval is in a state.
+    pub(crate) async fn until_state(&self, id: &str, state: store::ApprovalState) {
+        let come = timeout(LONG, async {
+            loop {
+                let id = id.to_owned();
+                let row = self.store.read(move |reader| reader.approval(&id)).await.unwrap().unwrap();
+                if row.state == state {
+                    return;
+                }
+                sleep(LOOK_INTERVAL).await;
+            }
+        });
+        come.await.unwrap_or_else(|_| panic!("the approval should be {state}"));
     }
 
     pub(crate) async fn stop(&self) {
