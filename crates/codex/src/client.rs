@@ -8,6 +8,7 @@ mod pending;
 mod plan;
 mod thread;
 mod turn;
+mod upkeep;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -56,6 +57,7 @@ pub struct Client {
 /// One connection and its task.
 pub(crate) struct Link {
     pub(crate) shared: Arc<Shared>,
+    pid: Option<u32>,
     greeting: Greeting,
     abilities: Abilities,
     has_experimental_api: bool,
@@ -128,8 +130,19 @@ impl Client {
     /// Stops the worker, or closes the link to one that listens elsewhere, and says how that went. Turns that run are
     /// lost; every other handle finds the connection over.
     pub async fn stop(self) -> Arc<End> {
-        self.link.shared.stop(Ladder::default());
+        self.stop_with(Ladder::default()).await
+    }
+
+    /// The same with other waits on the way to SIGKILL.
+    pub async fn stop_with(self, ladder: Ladder) -> Arc<End> {
+        self.link.shared.stop(ladder);
         self.link.shared.ended().await
+    }
+
+    /// Whether nothing more will happen on the connection; [`Self::ended`] says how that came about.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.link.shared.exchange().has_ended()
     }
 
     /// How the connection ended, once it has.

@@ -76,7 +76,8 @@ pub(crate) async fn drive(shared: Arc<Shared>, mut transport: Transport, callbac
         let (wake, reading, asked) = {
             let mut exchange = shared.exchange();
             step(&mut exchange, &mut transport);
-            transport.transmit(&mut exchange.connection);
+            let Exchange { connection, tap, .. } = &mut *exchange;
+            transport.transmit(connection, tap.as_mut());
             let reading = if exchange.connection.wants_read() { Reading::Wanted } else { Reading::Paused };
             (exchange.poll_timeout().map(Instant::from_std), reading, exchange.take_asked())
         };
@@ -128,7 +129,7 @@ impl Drop for Unfinished {
 fn step(exchange: &mut Exchange, transport: &mut Transport) {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     loop {
-        transport.feed(&mut exchange.connection);
+        transport.feed(&mut exchange.connection, exchange.tap.as_mut());
         if exchange.advance(unix.as_secs(), Instant::now().into_std()) == 0 {
             return;
         }

@@ -22,8 +22,9 @@ pub use turns::Busy;
 pub(crate) use turns::TurnKey;
 
 use crate::dialect::{Line, Reader};
-use crate::event::{ConnectionEvent, Placed, Told, TurnEvent};
+use crate::event::{ConnectionEvent, Item, Placed, Told, TurnEvent};
 use crate::requests;
+use crate::tap::Tap;
 use asked::OpenRequests;
 use errands::{Attempt, Errand, Postponed};
 use mailbox::Mailbox;
@@ -49,6 +50,8 @@ impl Default for Limits {
 pub(crate) struct Exchange {
     pub(crate) connection: Connection,
     pub(crate) reader: Reader,
+    /// Who looks at the bytes that pass.
+    pub(crate) tap: Option<Tap>,
     limits: Limits,
     patience: Patience,
     calls: HashMap<CallId, Purpose>,
@@ -105,6 +108,7 @@ impl Exchange {
         let mut exchange = Self {
             connection: Connection::new(limits.wire.clone(), field),
             reader: Reader::V2,
+            tap: None,
             turns: Turns::new(limits.turn_bytes_max),
             limits,
             patience,
@@ -208,6 +212,12 @@ impl Exchange {
         self.turns.handle_busy(thread);
     }
 
+    /// # Errors
+    /// [`Busy`], if a turn runs in the thread.
+    pub(crate) fn need_idle(&self, thread: &str) -> Result<(), Busy> {
+        self.turns.need_idle(thread)
+    }
+
     /// Ready when no turn that was dropped keeps the thread busy.
     pub(crate) fn poll_free(&mut self, thread: &str, context: &mut Context<'_>) -> Poll<()> {
         self.turns.poll_free(thread, context)
@@ -276,6 +286,20 @@ impl Exchange {
     /// Ready when a request needs no decision any more.
     pub(crate) fn poll_moot(&mut self, request: &RequestId, context: &mut Context<'_>) -> Poll<()> {
         self.requests.poll_moot(request, context)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// An item that a thread is busy with.
+    pub(crate) fn open_item(&self, thread: &str, item: &str) -> Option<Item> {
+        self.turns.open_item(thread, item).cloned()
+    }
+
+    /// Whether a thread has asked something that is open.
+    pub(crate) fn is_waiting(&self, thread: &str) -> bool {
+        self.requests.is_waiting(thread)
     }
 
     /// A request that is open.

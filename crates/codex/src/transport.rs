@@ -18,6 +18,7 @@ use supervise::{Child, Exit, Ladder};
 use wire::Connection;
 
 use crate::endpoint::Endpoint;
+use crate::tap::Tap;
 use child::ChildLink;
 pub use connect::ConnectError;
 use socket::SocketLink;
@@ -71,19 +72,27 @@ impl Transport {
         Ok(Self::Socket(Box::new(SocketLink::new(socket, endpoint, limits))))
     }
 
-    /// Sends what the connection wants sent, as far as there is room. Never waits.
-    pub(crate) fn transmit(&mut self, connection: &mut Connection) {
+    /// The worker's process id, if it is a process of ours.
+    pub(crate) fn pid(&self) -> Option<u32> {
         match self {
-            Self::Child(child) => child.transmit(connection),
-            Self::Socket(socket) => socket.transmit(connection),
+            Self::Child(child) => Some(child.pid()),
+            Self::Socket(_) => None,
+        }
+    }
+
+    /// Sends what the connection wants sent, as far as there is room. Never waits.
+    pub(crate) fn transmit(&mut self, connection: &mut Connection, tap: Option<&mut Tap>) {
+        match self {
+            Self::Child(child) => child.transmit(connection, tap),
+            Self::Socket(socket) => socket.transmit(connection, tap),
         }
     }
 
     /// Offers the connection what was read, as far as it wants it.
-    pub(crate) fn feed(&mut self, connection: &mut Connection) {
+    pub(crate) fn feed(&mut self, connection: &mut Connection, tap: Option<&mut Tap>) {
         match self {
-            Self::Child(child) => child.feed(connection),
-            Self::Socket(socket) => socket.feed(connection),
+            Self::Child(child) => child.feed(connection, tap),
+            Self::Socket(socket) => socket.feed(connection, tap),
         }
     }
 

@@ -97,7 +97,7 @@ impl Stat {
 
 /// The number of every process that runs or waits to be reaped.
 pub(crate) fn all_pids() -> io::Result<BTreeSet<u32>> {
-    let pid = |entry: io::Result<DirEntry>| Some(entry.ok()?.file_name().to_str()?.parse().ok()?);
+    let pid = |entry: io::Result<DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
     Ok(fs::read_dir("/proc")?.filter_map(pid).collect())
 }
 

@@ -3,7 +3,7 @@
 mod play;
 mod printer;
 mod screen;
-mod signals;
+pub(crate) mod signals;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

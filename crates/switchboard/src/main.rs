@@ -3,6 +3,8 @@
 #![expect(clippy::print_stderr, reason = "a command line tells its user what went wrong")]
 
 mod ask;
+mod record;
+mod replay;
 mod schema;
 mod worker;
 
@@ -19,6 +21,10 @@ enum Command {
     /// Show the app-server protocol that is built in, or how a codex binary's differs
     #[command(subcommand)]
     Schema(schema::Schema),
+    /// Pass everything on between a client on stdin and stdout and the worker that CMD starts, and keep what was said
+    Record(record::Record),
+    /// Be a worker that answers as a recorded one did
+    Replay(replay::Replay),
     /// Be a deterministic worker that speaks the app-server protocol, for demonstration and tests
     DemoWorker(demo::Options),
 }
@@ -27,6 +33,8 @@ fn main() -> ExitCode {
     match Command::parse() {
         Command::Ask(ask) => ask::run(&ask),
         Command::Schema(schema) => schema::run(&schema),
+        Command::Record(record) => record::run(&record),
+        Command::Replay(replay) => replay::run(&replay),
         Command::DemoWorker(options) => demo::run(&options).unwrap_or_else(|error| {
             eprintln!("demo-worker: {error}");
             ExitCode::FAILURE

@@ -17,3 +17,9 @@ pub mod script;
 mod substitute;
 pub mod transcript;
 pub mod workplace;
+
+/// How many times longer than usual loops and laws run: `SWITCHBOARD_TEST_SCALE`.
+#[must_use]
+pub fn scale() -> u32 {
+    std::env::var("SWITCHBOARD_TEST_SCALE").map_or(1, |scale| scale.parse().expect("a whole number"))
+}

@@ -20,6 +20,7 @@ use crate::error::CallError;
 use crate::exchange::Exchange;
 use crate::handshake::{Greeting, Handshake, INITIALIZED, Next};
 use crate::requests::written;
+use crate::tap::Tap;
 use crate::transport::{ConnectError, End, Transport};
 use crate::waits::bounded;
 
@@ -97,8 +98,10 @@ impl Client {
 
     async fn establish(transport: Transport, options: Options) -> Result<Self, StartError> {
         let callbacks = Arc::new(options.callbacks.clone());
-        let exchange =
+        let mut exchange =
             Exchange::new(options.limits.clone(), callbacks.patience, callbacks.methods(), options.json_rpc_field);
+        exchange.tap = Tap::new(options.frames_bytes_max);
+        let pid = transport.pid();
         let shared = Arc::new(Shared::new(exchange));
         let mut task = JoinSet::new();
         task.spawn(drive(Arc::clone(&shared), transport, callbacks));
@@ -109,7 +112,7 @@ impl Client {
                 }
                 // The second attempt at `initialize` asks for nothing.
                 let has_experimental_api = options.experimental_api && greeting.fallback.is_none();
-                let link = Link { shared, greeting, abilities, has_experimental_api, _task: task };
+                let link = Link { shared, pid, greeting, abilities, has_experimental_api, _task: task };
                 Ok(Self { link: Arc::new(link), call_timeout: options.call_timeout })
             }
             Err(cause) => {

@@ -31,6 +31,8 @@ pub struct Options {
     pub limits: Limits,
     /// What a socket may do.
     pub socket_limits: SocketLimits,
+    /// How much is kept of what passes on the wire, for [`Client::frames`](crate::Client::frames); nothing, if 0.
+    pub frames_bytes_max: usize,
     /// Whether lines carry `"jsonrpc":"2.0"`; codex neither wants nor minds it.
     pub json_rpc_field: JsonRpcField,
 }
@@ -49,6 +51,7 @@ impl Options {
             handshake_timeout: Duration::from_secs(20),
             limits: Limits::default(),
             socket_limits: SocketLimits::default(),
+            frames_bytes_max: 0,
             json_rpc_field: JsonRpcField::Omitted,
         }
     }

@@ -1,5 +1,6 @@
 //! The requests that no callback decides, for whoever wants to decide them later: a person, a rule, a caller's tool.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,6 +10,7 @@ use wire::{Json, NotOpen, PeerError, RequestId};
 
 use super::{Client, Link};
 use crate::decision::{Decision, Ruling, Undecidable};
+use crate::event::Item;
 use crate::exchange::Asked;
 use crate::protocol::Request;
 
@@ -51,7 +53,7 @@ impl Requests {
 
     /// The next request; `None` when the connection is over. Cancel-safe.
     pub async fn next(&mut self) -> Option<Pending> {
-        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 }
 
@@ -96,6 +98,12 @@ impl Pending {
         Ok(self.answer_raw(Ok(&json))?)
     }
 
+    /// Waits until it needs no decision any more: it is answered, its deadline has passed, or its turn or the connection is
+    /// over. Cancel-safe.
+    pub async fn settled(&self) {
+        poll_fn(|context| self.link.shared.exchange().poll_moot(&self.asked.id, context)).await;
+    }
+
     /// Answers it as it is.
     ///
     /// # Errors
@@ -110,6 +118,18 @@ impl Client {
     #[must_use]
     pub fn open_requests(&self) -> Vec<Asked> {
         self.link.shared.exchange().open_requests()
+    }
+
+    /// An item that a turn of ours has begun and not finished: what a request about a file change does not say itself.
+    #[must_use]
+    pub fn open_item(&self, thread: &str, item: &str) -> Option<Item> {
+        self.link.shared.exchange().open_item(thread, item)
+    }
+
+    /// Whether a thread waits for a decision.
+    #[must_use]
+    pub fn is_waiting(&self, thread: &str) -> bool {
+        self.link.shared.exchange().is_waiting(thread)
     }
 
     /// Answers a request by its id, for whoever has kept no [`Pending`]: a callback that said [`Decision::Later`].

@@ -16,9 +16,12 @@ use crate::backoff::OVERLOADED;
 use crate::dialect::Line;
 use crate::error::CallError;
 use crate::exchange::{Beginning, Naming};
-use crate::protocol::calls::{ThreadCompactStart, ThreadList, ThreadResume, ThreadStart, ThreadTurnsList, TurnStart};
+use crate::protocol::calls::{
+    ThreadCompactStart, ThreadInjectItems, ThreadList, ThreadResume, ThreadStart, ThreadTurnsList, TurnStart,
+};
 use crate::protocol::{
-    Call, ThreadCompactStartParams, ThreadListParams, ThreadTurnsListParams, ThreadTurnsListResponse,
+    Call, ThreadCompactStartParams, ThreadInjectItemsParams, ThreadListParams, ThreadTurnsListParams,
+    ThreadTurnsListResponse,
 };
 use crate::v1::calls::{
     AddConversationListener, ConversationParams, ListConversations, ListConversationsParams, NewConversation,
@@ -273,6 +276,21 @@ impl Thread {
         self.client.need_turn_pages()?;
         let params = ThreadTurnsListParams { cursor: cursor.map(Into::into), ..ThreadTurnsListParams::new(&*self.id) };
         self.client.call::<ThreadTurnsList>(params).await
+    }
+
+    /// Puts items of the model's own kind, such as earlier messages, into the thread's history. They show as no items.
+    ///
+    /// # Errors
+    /// [`CallError`]; older workers cannot.
+    pub async fn inject(&self, items: Vec<Value>) -> Result<(), CallError> {
+        self.client.v2_method(ThreadInjectItems::METHOD)?;
+        let unwritable = |error: serde_json::Error| CallError::Unwritable {
+            method: ThreadInjectItems::METHOD.into(),
+            reason: error.to_string().into(),
+        };
+        let items = items.iter().map(Json::of).collect::<Result<_, _>>().map_err(unwritable)?;
+        let params = ThreadInjectItemsParams { items, thread_id: self.id.to_string() };
+        self.client.call::<ThreadInjectItems>(params).await.map(drop)
     }
 
     async fn begin(&self, beginning: Beginning) -> Result<Turn, CallError> {

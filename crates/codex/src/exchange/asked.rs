@@ -130,6 +130,10 @@ impl OpenRequests {
         self.open.values().cloned().collect()
     }
 
+    pub(crate) fn is_waiting(&self, thread: &str) -> bool {
+        self.open.values().any(|asked| asked.thread.as_deref() == Some(thread))
+    }
+
     pub(crate) fn get(&self, id: &RequestId) -> Option<&Asked> {
         self.open.get(id)
     }

@@ -56,6 +56,11 @@ impl Items {
         tell(event);
     }
 
+    /// One that has begun and not ended.
+    pub(super) fn open(&self, id: &str) -> Option<&Item> {
+        self.open.iter().find(|item| *item.id == *id)
+    }
+
     /// A worker does not complete what an interrupt, a steer or its own death has cut off.
     pub(super) fn close(&mut self, status: TurnStatus) -> impl Iterator<Item = Item> {
         let word = if status == TurnStatus::Lost { "lost" } else { "interrupted" };

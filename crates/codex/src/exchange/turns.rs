@@ -11,7 +11,7 @@ use super::errands::Errand;
 use super::items::Items;
 use super::mailbox::{Mailbox, room, weight};
 use super::turn::{Naming, Phase, Turn, may_begin, names_turn, slow_consumer};
-use crate::event::{Placed, TurnEvent};
+use crate::event::{Item, Placed, TurnEvent};
 use crate::v2::Delta;
 
 /// Names a turn before the worker has.
@@ -75,19 +75,26 @@ impl Turns {
 
     /// A turn that is about to be started in a thread.
     pub(crate) fn begin(&mut self, thread: &str, naming: Naming) -> Result<TurnKey, Busy> {
-        self.claim(thread)?;
+        self.need_idle(thread)?;
         Ok(self.insert(Turn::new(thread, naming, Phase::starting(), self.mailbox_bytes_max)))
     }
 
     /// A turn that runs already, and that somebody else has started.
     pub(crate) fn follow(&mut self, thread: &str, turn: &str) -> Result<TurnKey, Busy> {
         self.others.remove(thread);
-        self.claim(thread)?;
+        self.need_idle(thread)?;
         let followed = Turn::new(thread, Naming::Answer, Phase::Running, self.mailbox_bytes_max);
         Ok(self.insert(Turn { id: Some(turn.into()), has_begun: true, ..followed }))
     }
 
-    fn claim(&self, thread: &str) -> Result<(), Busy> {
+    /// An item of a thread's turn that has begun and not ended.
+    pub(crate) fn open_item(&self, thread: &str, item: &str) -> Option<&Item> {
+        self.turns.get(self.by_thread.get(thread)?)?.items.open(item)
+    }
+
+    /// # Errors
+    /// [`Busy`], if a turn of ours or of somebody else runs in the thread.
+    pub(crate) fn need_idle(&self, thread: &str) -> Result<(), Busy> {
         let ours = self.by_thread.get(thread).and_then(|key| self.turns.get(key));
         let ours = ours.map(|turn| turn.id.clone().unwrap_or_else(|| "that is being started".into()));
         match ours.or_else(|| self.others.get(thread).cloned()) {

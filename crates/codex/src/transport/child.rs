@@ -2,7 +2,7 @@
 //!
 //! Its last words count: when it has ended, or hears nothing any more, it is listened to a little longer.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use supervise::{Child, Exit, Ladder, SendError, StdinEnd};
 use tokio::io::AsyncReadExt as _;
@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use wire::Connection;
 
 use super::{Reading, Ready};
+use crate::tap::Tap;
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -44,10 +45,18 @@ impl ChildLink {
         }
     }
 
-    pub(super) fn transmit(&mut self, connection: &mut Connection) {
+    pub(super) fn pid(&self) -> u32 {
+        self.child.process.pid()
+    }
+
+    pub(super) fn transmit(&mut self, connection: &mut Connection, mut tap: Option<&mut Tap>) {
         while let Some(line) = self.unsent.take().or_else(|| connection.poll_transmit()) {
             match self.child.stdin.try_send(&line) {
-                Ok(()) => {}
+                Ok(()) => {
+                    if let Some(tap) = &mut tap {
+                        tap.handle_sent(&line, SystemTime::now());
+                    }
+                }
                 Err(SendError::Full) => {
                     self.unsent = Some(line);
                     return;
@@ -57,8 +66,11 @@ impl ChildLink {
         }
     }
 
-    pub(super) fn feed(&mut self, connection: &mut Connection) {
+    pub(super) fn feed(&mut self, connection: &mut Connection, tap: Option<&mut Tap>) {
         let taken = connection.handle_input(&self.unread);
+        if let Some(tap) = tap {
+            tap.handle_received(&self.unread[..taken], SystemTime::now());
+        }
         self.unread.drain(..taken);
     }
 

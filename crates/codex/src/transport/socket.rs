@@ -7,7 +7,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::{Sink as _, SinkExt as _, Stream as _, StreamExt as _};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -22,6 +22,7 @@ use super::keep_alive::{Due, KeepAlive};
 use super::pipe::Pipe;
 use super::{Reading, Ready};
 use crate::endpoint::{Address, Endpoint};
+use crate::tap::Tap;
 use crate::waits::bounded;
 
 /// How long the last words of a worker may take to arrive after it has said goodbye or hears nothing any more.
@@ -131,22 +132,28 @@ impl SocketLink {
         }
     }
 
-    pub(super) fn transmit(&mut self, connection: &mut Connection) {
+    pub(super) fn transmit(&mut self, connection: &mut Connection, mut tap: Option<&mut Tap>) {
         // What cannot be sent at once is polled again, with a true waker, by `ready`.
         let mut context = Context::from_waker(Waker::noop());
         while self.poll_unsent(&mut context).is_ready()
             && let Some(line) = connection.poll_transmit()
         {
+            if let Some(tap) = &mut tap {
+                tap.handle_sent(&line, SystemTime::now());
+            }
             self.unsent.extend(frames(line, self.limits.frame_bytes_max));
         }
         _ = self.poll_flush(&mut context);
     }
 
-    pub(super) fn feed(&mut self, connection: &mut Connection) {
+    pub(super) fn feed(&mut self, connection: &mut Connection, tap: Option<&mut Tap>) {
         if connection.wants_read()
             && let Some(message) = self.unread.take()
         {
             connection.handle_message(&message);
+            if let Some(tap) = tap {
+                tap.handle_message(&message, SystemTime::now());
+            }
         }
     }
 

@@ -49,8 +49,8 @@ impl Talk {
     /// The loop that every owner of a connection runs.
     async fn next(&mut self) -> Option<Event> {
         loop {
-            self.transport.transmit(&mut self.connection);
-            self.transport.feed(&mut self.connection);
+            self.transport.transmit(&mut self.connection, None);
+            self.transport.feed(&mut self.connection, None);
             if let Some(event) = self.connection.poll_event() {
                 return Some(event);
             }

@@ -14,6 +14,7 @@ mod protocol;
 mod real_traps;
 mod support;
 mod translation;
+mod upkeep;
 mod v1;
 mod v1_laws;
 mod v1_types;

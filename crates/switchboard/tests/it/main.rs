@@ -11,4 +11,5 @@ mod ask;
 mod command;
 #[cfg(feature = "real-codex")]
 mod real;
+mod record;
 mod schema;

@@ -73,7 +73,7 @@ fn a_process_that_closed_its_stdin_is_heard_to_its_end_and_then_stopped() {
         // That the first line could not be written is told when the next one is sent.
         while talk.transport.deafness().is_none() {
             talk.connection.notify("again", None).unwrap();
-            talk.transport.transmit(&mut talk.connection);
+            talk.transport.transmit(&mut talk.connection, None);
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let deafness = talk.transport.deafness().unwrap();

@@ -282,7 +282,7 @@ fn a_peer_that_does_not_read_holds_nobody_up_and_gets_everything_later() {
         let text = json!("x".repeat(CALL_BYTES));
         for _ in 0..CALLS {
             talk.send("a", &text);
-            talk.transport.transmit(&mut talk.connection);
+            talk.transport.transmit(&mut talk.connection, None);
         }
         // There is no room: to wait is all that can be done, and to give up waiting loses nothing.
         let waited = tokio::time::timeout(Duration::from_millis(50), talk.transport.ready(Reading::Wanted));

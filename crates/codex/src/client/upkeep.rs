@@ -1,0 +1,97 @@
+//! What whoever keeps workers asks of one: whether it still answers, what passes on the wire, which threads it has loaded;
+//! and that it unloads one.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use wire::Outcome;
+
+use super::calling::Calling;
+use super::{Client, Thread};
+use crate::abilities::PROBE;
+use crate::dialect::Line;
+use crate::error::CallError;
+use crate::protocol::calls::{ThreadLoadedList, ThreadUnsubscribe};
+use crate::protocol::{Call, ThreadLoadedListParams, ThreadUnsubscribeParams};
+use crate::tap::{Frame, Raw, Tap};
+use crate::waits::bounded;
+
+/// How many pages of loaded threads are read; the real worker tells them all on the first.
+const PAGES_MAX: usize = 100;
+
+impl Client {
+    /// The worker's process id; `None` for one that listens elsewhere.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.link.pid
+    }
+
+    /// The last lines both ways, the oldest first, as far as [`Options::frames_bytes_max`](crate::Options) reaches, with
+    /// secrets hidden. They can be read after the connection's end too.
+    #[must_use]
+    pub fn frames(&self) -> Vec<Frame> {
+        let raw = self.link.shared.exchange().tap.as_ref().map(Tap::frames).unwrap_or_default();
+        raw.into_iter().map(Raw::readable).collect()
+    }
+
+    /// Makes the cheapest call there is, and says how long its answer took. Any answer is one: a worker that refuses, or is
+    /// overloaded, is alive.
+    ///
+    /// # Errors
+    /// [`CallError`]: there was no answer in time, or there is no connection.
+    pub async fn ping(&self, timeout: Duration) -> Result<Duration, CallError> {
+        let line = match self.v2_method(ThreadLoadedList::METHOD) {
+            Ok(method) => {
+                let one = ThreadLoadedListParams { limit: Some(1), ..ThreadLoadedListParams::default() };
+                Line::named::<ThreadLoadedList>(method, &one)
+            }
+            // Every dialect refuses what nobody has.
+            Err(_) => Line { method: PROBE.into(), params: None },
+        };
+        let start = Instant::now();
+        match Calling::start(&self.link.shared, &line, start + bounded(timeout))?.await {
+            Outcome::Answered(_) | Outcome::Failed(_) => Ok(start.elapsed()),
+            other => Err(CallError::of(&line.method, other)),
+        }
+    }
+
+    /// The threads that the worker has in memory, whoever loaded them.
+    ///
+    /// # Errors
+    /// [`CallError`]; workers of the v1 dialect, and the oldest of v2, cannot tell.
+    pub async fn loaded_threads(&self) -> Result<Vec<Box<str>>, CallError> {
+        self.v2_method(ThreadLoadedList::METHOD)?;
+        let (mut threads, mut cursor) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let params = ThreadLoadedListParams { cursor, ..ThreadLoadedListParams::default() };
+            let page = self.call::<ThreadLoadedList>(params).await?;
+            threads.extend(page.data.into_iter().map(Box::from));
+            match page.next_cursor {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        Ok(threads)
+    }
+}
+
+impl Thread {
+    /// Lets go of the thread: nothing more is heard of it, and [`Client::resume_thread`] must come before its next turn. The
+    /// end of a turn that was dropped is waited for.
+    ///
+    /// The worker unloads a thread that nobody listens to at its own time. Older workers do it at once; newer ones when
+    /// their setting `thread_unload_delay_secs` has passed, a minute if it is not given
+    /// ([`ThreadOptions::config`](crate::ThreadOptions) may give it). They tell by a status of `not_loaded`.
+    ///
+    /// # Errors
+    /// [`CallError`], `Busy` among them: some workers would end a turn that runs. Older workers cannot.
+    pub async fn unload(&self) -> Result<(), CallError> {
+        let (client, id) = (self.client(), self.id());
+        client.v2_method(ThreadUnsubscribe::METHOD)?;
+        let shared = &client.link.shared;
+        _ = timeout_at(client.deadline(), poll_fn(|context| shared.exchange().poll_free(id, context))).await;
+        shared.exchange().need_idle(id)?;
+        client.call::<ThreadUnsubscribe>(ThreadUnsubscribeParams { thread_id: id.into() }).await.map(drop)
+    }
+}

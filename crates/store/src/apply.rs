@@ -1,0 +1,43 @@
+//! One change as SQL, on a connection that is inside a transaction.
+
+use rusqlite::{Connection, ToSql, params};
+
+use crate::change::Change;
+use crate::rows::UsageAdded;
+use crate::table::{self, Table};
+
+pub(crate) fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
+    match change {
+        Change::Approval(row) => put(connection, row),
+        Change::Audit(row) => put(connection, row),
+        Change::ParkedCall(row) => put(connection, row),
+        Change::Thread(row) => put(connection, row),
+        Change::Response(row) => put(connection, row),
+        Change::Key(row) => put(connection, row),
+        Change::Usage(added) => add(connection, added),
+        Change::ParkedCallDone { id, key, thread } => {
+            let sql = "DELETE FROM parked_calls WHERE id = ? AND key = ? AND thread = ?";
+            connection.execute(sql, params![id, key, thread]).map(drop)
+        }
+        Change::ThreadGone { id } => connection.execute("DELETE FROM threads WHERE id = ?", [id]).map(drop),
+        Change::ResponseGone { id } => connection.execute("DELETE FROM responses WHERE id = ?", [id]).map(drop),
+    }
+}
+
+fn put<T: Table>(connection: &Connection, row: &T) -> rusqlite::Result<()> {
+    let mut cells = row.cells();
+    let sum = table::sum_of(&cells)?;
+    cells.push(&sum as &dyn ToSql);
+    connection.execute(&table::upsert::<T>(), cells.as_slice()).map(drop)
+}
+
+fn add(connection: &Connection, added: &UsageAdded) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO usage (key, thread, day, input, cached, output, reasoning, turns)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+               ON CONFLICT (key, thread, day) DO UPDATE SET
+                   input = input + excluded.input, cached = cached + excluded.cached,
+                   output = output + excluded.output, reasoning = reasoning + excluded.reasoning,
+                   turns = turns + excluded.turns";
+    let UsageAdded { key, thread, day, input, cached, output, reasoning, turns } = added;
+    connection.execute(sql, params![key, thread, day, input, cached, output, reasoning, turns]).map(drop)
+}

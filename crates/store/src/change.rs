@@ -1,0 +1,103 @@
+//! What can be written, the row that a change is about, and how much room it takes while it waits.
+
+use rusqlite::ToSql;
+
+use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, UsageAdded};
+use crate::table::Table;
+
+/// One change: a whole row put, a row removed, an entry or a sum added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Puts an approval. One that has ended keeps its state and verdict: a change of those is rejected.
+    Approval(Approval),
+    /// Adds an entry to the audit.
+    Audit(AuditEntry),
+    /// Puts a parked call.
+    ParkedCall(ParkedCall),
+    /// Removes a parked call.
+    ParkedCallDone {
+        /// The model's id of the call.
+        id: String,
+        /// The key's id.
+        key: String,
+        /// The thread.
+        thread: String,
+    },
+    /// Puts a thread.
+    Thread(Thread),
+    /// Removes a thread.
+    ThreadGone {
+        /// The thread's id.
+        id: String,
+    },
+    /// Puts a response.
+    Response(Response),
+    /// Removes a response.
+    ResponseGone {
+        /// The response's id.
+        id: String,
+    },
+    /// Puts a key.
+    Key(Key),
+    /// Adds to the usage of a key, thread and day.
+    Usage(UsageAdded),
+}
+
+/// The row that a change is about; two changes with the same subject are one, the later.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Subject {
+    Approval(String),
+    ParkedCall(String, String, String),
+    Thread(String),
+    Response(String),
+    Key(String),
+    Usage(String, String, String),
+}
+
+impl Change {
+    /// `None` for what is only ever added and so never stands for another.
+    pub(crate) fn subject(&self) -> Option<Subject> {
+        Some(match self {
+            Self::Audit(_) => return None,
+            Self::Approval(row) => Subject::Approval(row.id.clone()),
+            Self::ParkedCall(row) => Subject::ParkedCall(row.id.clone(), row.key.clone(), row.thread.clone()),
+            Self::ParkedCallDone { id, key, thread } => Subject::ParkedCall(id.clone(), key.clone(), thread.clone()),
+            Self::Thread(row) => Subject::Thread(row.id.clone()),
+            Self::ThreadGone { id } => Subject::Thread(id.clone()),
+            Self::Response(row) => Subject::Response(row.id.clone()),
+            Self::ResponseGone { id } => Subject::Response(id.clone()),
+            Self::Key(row) => Subject::Key(row.id.clone()),
+            Self::Usage(row) => Subject::Usage(row.key.clone(), row.thread.clone(), row.day.clone()),
+        })
+    }
+
+    /// Whether people would miss it more than a thread's last use: it is then the last to be dropped at a bound.
+    pub(crate) fn is_evidence(&self) -> bool {
+        matches!(self, Self::Approval(_) | Self::Audit(_) | Self::ParkedCall(_) | Self::ParkedCallDone { .. })
+    }
+
+    /// About how many bytes it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Approval(row) => bytes_of(&row.cells()),
+                Self::Audit(row) => bytes_of(&row.cells()),
+                Self::ParkedCall(row) => bytes_of(&row.cells()),
+                Self::Thread(row) => bytes_of(&row.cells()),
+                Self::Response(row) => bytes_of(&row.cells()),
+                Self::Key(row) => bytes_of(&row.cells()),
+                Self::ParkedCallDone { id, key, thread } => id.len() + key.len() + thread.len(),
+                Self::ThreadGone { id } | Self::ResponseGone { id } => id.len(),
+                Self::Usage(row) => row.key.len() + row.thread.len() + row.day.len(),
+            }
+    }
+}
+
+fn bytes_of(cells: &[&dyn ToSql]) -> usize {
+    use rusqlite::types::{ToSqlOutput, ValueRef};
+    let texts = cells.iter().map(|cell| match cell.to_sql() {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Text(bytes))) => bytes.len(),
+        _ => 0,
+    });
+    texts.sum()
+}

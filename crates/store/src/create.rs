@@ -1,0 +1,75 @@
+//! Makes a new store: whole under another name first and then linked into its place, so that a file which is there is
+//! never half made and an empty one is known to be damaged.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::OpenError;
+use crate::migrations::{self, APPLICATION_ID};
+
+/// Makes the store unless the file is there.
+pub(crate) fn create_if_missing(path: &Path) -> Result<(), OpenError> {
+    match path.try_exists() {
+        Ok(true) => Ok(()),
+        Ok(false) => create(path),
+        Err(error) => Err(OpenError::of_io(path, &error)),
+    }
+}
+
+fn create(path: &Path) -> Result<(), OpenError> {
+    let draft = draft_of(path);
+    let made = make(&draft, path);
+    let placed = made.and_then(|()| place(&draft, path).map_err(|error| OpenError::of_io(path, &error)));
+    // Whether or not it was placed, this name of it goes.
+    remove_draft(&draft);
+    placed
+}
+
+fn make(draft: &Path, path: &Path) -> Result<(), OpenError> {
+    remove_draft(draft);
+    // Prompts and hashes of keys are nobody else's; SQLite gives its other files the same mode.
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
+    file.map_err(|error| OpenError::of_io(path, &error))?;
+    fill(draft).map_err(|error| OpenError::of_sqlite(path, &error))
+}
+
+fn fill(draft: &Path) -> rusqlite::Result<()> {
+    let mut connection = Connection::open_with_flags(draft, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    migrations::migrate(&mut connection)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.close().map_err(|(_, error)| error)
+}
+
+fn remove_draft(draft: &Path) {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        // What is not there need not go, and what cannot go is noticed when it is made.
+        let _ = fs::remove_file(beside(draft, suffix));
+    }
+}
+
+/// Links rather than renames, for a rename would replace the store that another process has just made.
+fn place(draft: &Path, path: &Path) -> io::Result<()> {
+    File::open(draft)?.sync_all()?;
+    match fs::hard_link(draft, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn draft_of(path: &Path) -> PathBuf {
+    beside(path, &format!(".{}.new", std::process::id()))
+}
+
+/// The file with the same name and something more.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}

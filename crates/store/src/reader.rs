@@ -1,0 +1,256 @@
+//! The questions that can be asked: each row that comes back is whole, or the answer is an error.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params_from_iter};
+
+use crate::error::ReadError;
+use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, UsageAdded};
+use crate::table::{self, Table};
+use crate::words::{ApprovalState, ParkedCallState, TurnState};
+
+/// One state of the store: all that is asked of one reader fits together.
+pub struct Reader<'a> {
+    connection: &'a Connection,
+}
+
+/// Which approvals; what is `None` does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct ApprovalFilter {
+    /// In this state.
+    pub state: Option<ApprovalState>,
+    /// Of this worker group.
+    pub group: Option<String>,
+    /// Of this worker.
+    pub worker: Option<String>,
+    /// Of this thread.
+    pub thread: Option<String>,
+    /// Of this key's callers.
+    pub key: Option<String>,
+    /// With a smaller id, that is, older than this one: the last of the page before.
+    pub before: Option<String>,
+    /// So many at most; `None` is all.
+    pub rows_max: Option<u32>,
+}
+
+/// Which parked calls; what is `None` does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct ParkedCallFilter {
+    /// With this id.
+    pub id: Option<String>,
+    /// Of this key's callers.
+    pub key: Option<String>,
+    /// Of this thread.
+    pub thread: Option<String>,
+    /// Of this worker group.
+    pub group: Option<String>,
+    /// Of this worker.
+    pub worker: Option<String>,
+    /// In this state.
+    pub state: Option<ParkedCallState>,
+}
+
+/// Which threads; what is `None` does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadFilter {
+    /// Of this key's callers.
+    pub key: Option<String>,
+    /// Of this worker group.
+    pub group: Option<String>,
+    /// Last had by this worker.
+    pub worker: Option<String>,
+    /// Whose last turn is in this state.
+    pub last_turn_state: Option<TurnState>,
+    /// With this history.
+    pub history_hash: Option<String>,
+    /// Put away, or not.
+    pub archived: Option<bool>,
+    /// Last used before this time.
+    pub used_before: Option<i64>,
+    /// With a smaller id, that is, older than this one: the last of the page before.
+    pub before: Option<String>,
+    /// So many at most; `None` is all.
+    pub rows_max: Option<u32>,
+}
+
+/// Which usage; what is `None` does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct UsageFilter {
+    /// Of this key.
+    pub key: Option<String>,
+    /// Of this thread.
+    pub thread: Option<String>,
+    /// On this day or later.
+    pub from_day: Option<String>,
+    /// On this day or earlier.
+    pub to_day: Option<String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(connection: &'a Connection) -> Self {
+        Self { connection }
+    }
+
+    /// Approvals, the newest first.
+    pub fn approvals(&self, filter: &ApprovalFilter) -> Result<Vec<Approval>, ReadError> {
+        let ApprovalFilter { state, group, worker, thread, key, before, rows_max } = filter;
+        let mut query = Query::default();
+        query.when("state = ?", state.map(|state| state.as_str().to_owned()));
+        query.when("\"group\" = ?", group.clone());
+        query.when("worker = ?", worker.clone());
+        query.when("thread = ?", thread.clone());
+        query.when("key = ?", key.clone());
+        query.when("id < ?", before.clone());
+        self.rows(query.then("ORDER BY id DESC LIMIT ?", limit(*rows_max)))
+    }
+
+    /// The approval with the id.
+    pub fn approval(&self, id: &str) -> Result<Option<Approval>, ReadError> {
+        self.row(Query::default().and("id = ?", id))
+    }
+
+    /// The steps of an approval, in their order.
+    pub fn audit(&self, approval: &str) -> Result<Vec<AuditEntry>, ReadError> {
+        self.rows(Query::default().and("approval = ?", approval).then("ORDER BY number LIMIT ?", limit(None)))
+    }
+
+    /// Parked calls, the oldest first.
+    pub fn parked_calls(&self, filter: &ParkedCallFilter) -> Result<Vec<ParkedCall>, ReadError> {
+        let ParkedCallFilter { id, key, thread, group, worker, state } = filter;
+        let mut query = Query::default();
+        query.when("id = ?", id.clone());
+        query.when("key = ?", key.clone());
+        query.when("thread = ?", thread.clone());
+        query.when("\"group\" = ?", group.clone());
+        query.when("worker = ?", worker.clone());
+        query.when("state = ?", state.map(|state| state.as_str().to_owned()));
+        self.rows(query.then("ORDER BY created_at, id LIMIT ?", limit(None)))
+    }
+
+    /// Threads, the newest first.
+    pub fn threads(&self, filter: &ThreadFilter) -> Result<Vec<Thread>, ReadError> {
+        let ThreadFilter { key, group, worker, last_turn_state, history_hash, archived, used_before, before, rows_max } =
+            filter;
+        let mut query = Query::default();
+        query.when("key = ?", key.clone());
+        query.when("\"group\" = ?", group.clone());
+        query.when("worker = ?", worker.clone());
+        query.when("last_turn_state = ?", last_turn_state.map(|state| state.as_str().to_owned()));
+        query.when("history_hash = ?", history_hash.clone());
+        query.when("archived = ?", *archived);
+        query.when("used_at < ?", *used_before);
+        query.when("id < ?", before.clone());
+        self.rows(query.then("ORDER BY id DESC LIMIT ?", limit(*rows_max)))
+    }
+
+    /// The thread with the id.
+    pub fn thread(&self, id: &str) -> Result<Option<Thread>, ReadError> {
+        self.row(Query::default().and("id = ?", id))
+    }
+
+    /// The response with the id, if it belongs to the key.
+    pub fn response(&self, id: &str, key: &str) -> Result<Option<Response>, ReadError> {
+        self.row(Query::default().and("id = ?", id).and("key = ?", key))
+    }
+
+    /// All keys, revoked ones too, the oldest first.
+    pub fn keys(&self) -> Result<Vec<Key>, ReadError> {
+        self.rows(Query::default().then("ORDER BY created_at, id LIMIT ?", limit(None)))
+    }
+
+    /// The key with the id, revoked or not.
+    pub fn key(&self, id: &str) -> Result<Option<Key>, ReadError> {
+        self.row(Query::default().and("id = ?", id))
+    }
+
+    /// Usage by day, key and thread.
+    pub fn usage(&self, filter: &UsageFilter) -> Result<Vec<UsageAdded>, ReadError> {
+        let UsageFilter { key, thread, from_day, to_day } = filter;
+        let mut query = Query::default();
+        query.when("key = ?", key.clone());
+        query.when("thread = ?", thread.clone());
+        query.when("day >= ?", from_day.clone());
+        query.when("day <= ?", to_day.clone());
+        let query = query.then("ORDER BY day, key, thread LIMIT ?", limit(None));
+        let columns = "key, thread, day, input, cached, output, reasoning, turns";
+        let mut statement = self.connection.prepare(&format!("SELECT {columns} FROM usage{}", query.sql))?;
+        let rows = statement.query_map(params_from_iter(&query.values), usage_of)?;
+        rows.map(|row| Ok(row?)).collect()
+    }
+
+    fn row<T: Table>(&self, query: Query) -> Result<Option<T>, ReadError> {
+        Ok(self.rows(query.then("LIMIT ?", 1))?.pop())
+    }
+
+    fn rows<T: Table>(&self, query: Query) -> Result<Vec<T>, ReadError> {
+        let mut statement = self.connection.prepare(&(table::select::<T>() + &query.sql))?;
+        let mut rows = statement.query(params_from_iter(&query.values))?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(whole(row)?);
+        }
+        Ok(found)
+    }
+
+    /// Reads every row of a table, for the sake of what may be wrong with it.
+    pub(crate) fn check<T: Table>(&self) -> Result<(), ReadError> {
+        let mut statement = self.connection.prepare(&table::select::<T>())?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            whole::<T>(row)?;
+        }
+        Ok(())
+    }
+}
+
+fn whole<T: Table>(row: &Row<'_>) -> Result<T, ReadError> {
+    if !table::is_whole::<T>(row)? {
+        return Err(ReadError::Damaged { table: T::NAME });
+    }
+    Ok(T::of_row(row)?)
+}
+
+fn usage_of(row: &Row<'_>) -> rusqlite::Result<UsageAdded> {
+    Ok(UsageAdded {
+        key: row.get("key")?,
+        thread: row.get("thread")?,
+        day: row.get("day")?,
+        input: row.get("input")?,
+        cached: row.get("cached")?,
+        output: row.get("output")?,
+        reasoning: row.get("reasoning")?,
+        turns: row.get("turns")?,
+    })
+}
+
+/// SQLite takes a negative limit for none.
+fn limit(rows_max: Option<u32>) -> i64 {
+    rows_max.map_or(-1, i64::from)
+}
+
+/// What follows the name of the table, and the values for its marks.
+#[derive(Default)]
+struct Query {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Query {
+    fn when(&mut self, condition: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            let word = if self.sql.is_empty() { " WHERE " } else { " AND " };
+            self.sql.extend([word, condition]);
+            self.values.push(value.into());
+        }
+    }
+
+    fn and(mut self, condition: &str, value: &str) -> Self {
+        self.when(condition, Some(value.to_owned()));
+        self
+    }
+
+    fn then(mut self, rest: &str, value: i64) -> Self {
+        self.sql.extend([" ", rest]);
+        self.values.push(value.into());
+        self
+    }
+}

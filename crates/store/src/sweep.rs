@@ -1,0 +1,83 @@
+//! Retention: what is old or too many is removed, oldest first, in slices that let commits pass between them.
+//! Only what has ended is ever removed, never what someone may still decide.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+/// How much is kept of what only grows.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// Approvals that have ended.
+    pub approvals: Keep,
+    /// Entries of the audit.
+    pub audit: Keep,
+    /// Responses; those that have expired go in any case.
+    pub responses: Keep,
+}
+
+/// How much is kept of one table.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep {
+    /// What is older goes.
+    pub age_max: Duration,
+    /// Of the rest, so many of the newest stay.
+    pub rows_max: u32,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let day = Duration::from_hours(24);
+        Self {
+            approvals: Keep { age_max: 90 * day, rows_max: 100_000 },
+            audit: Keep { age_max: 365 * day, rows_max: 1_000_000 },
+            responses: Keep { age_max: 30 * day, rows_max: 100_000 },
+        }
+    }
+}
+
+/// How many rows a sweep removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Approvals.
+    pub approvals: u64,
+    /// Entries of the audit.
+    pub audit: u64,
+    /// Responses.
+    pub responses: u64,
+}
+
+/// A part of a sweep that is one transaction at most.
+#[derive(Clone, Copy)]
+pub(crate) struct Slice {
+    pub(crate) shelf: Shelf,
+    pub(crate) keep: Keep,
+    pub(crate) now: i64,
+    pub(crate) rows_max: usize,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Shelf {
+    Approvals,
+    Audit,
+    Responses,
+}
+
+/// Removes one slice and says how many rows it had; fewer than its most means that nothing is left to remove.
+pub(crate) fn remove(connection: &Connection, slice: &Slice) -> rusqlite::Result<u64> {
+    let Slice { shelf, keep, now, rows_max } = *slice;
+    let oldest = now.saturating_sub(i64::try_from(keep.age_max.as_millis()).unwrap_or(i64::MAX));
+    let (table, time, ended, old) = match shelf {
+        Shelf::Approvals => ("approvals", "created_at", "state <> 'pending'", format!("created_at < {oldest}")),
+        Shelf::Audit => ("audit", "at", "true", format!("at < {oldest}")),
+        Shelf::Responses => {
+            ("responses", "created_at", "true", format!("(created_at < {oldest} OR expires_at <= {now})"))
+        }
+    };
+    let delete = format!("DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} WHERE {ended}");
+    let removed = connection.execute(&format!("{delete} AND {old} LIMIT {rows_max})"), [])?;
+    let surplus = format!("(SELECT count(*) FROM {table} WHERE {ended}) - {}", keep.rows_max);
+    let room = rows_max.saturating_sub(removed);
+    let surplus = format!("{delete} ORDER BY {time} LIMIT max(0, min({room}, {surplus})))");
+    Ok((removed + connection.execute(&surplus, [])?) as u64)
+}

@@ -1,0 +1,464 @@
+//! Who runs where: the workers and their places, the threads that they have loaded, and the orders that wait. Pure: the
+//! pool asks it under a lock, and acts on what it says.
+
+mod pace;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::mem;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use pace::Pace;
+use queue::Queue;
+
+use crate::refused::Refused;
+
+/// A worker, by its place in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SlotId(pub(crate) usize);
+
+/// A place that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LeaseId(u64);
+
+/// An order that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct WaitId(u64);
+
+pub(crate) struct Board {
+    slots: Vec<Slot>,
+    queue: Queue<WaitId>,
+    queue_max: usize,
+    waits: HashMap<WaitId, Wait>,
+    leases: BTreeMap<LeaseId, Lease>,
+    threads: HashMap<Box<str>, Residence>,
+    /// Counts everything that needs an order: leases, waits, and when a thread was last used.
+    ticks: u64,
+    pace: Pace,
+    is_draining: bool,
+}
+
+/// One worker as the board sees it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// The index of its group.
+    pub(crate) group: usize,
+    pub(crate) turns_max: usize,
+    pub(crate) threads_loaded_max: usize,
+    standing: Standing,
+    /// Counts its lives: what was leased in an earlier one frees nothing in this.
+    life: u64,
+    turns: usize,
+    /// Threads that are loaded, or about to be.
+    threads: usize,
+    /// Loaded threads without a turn, the longest unused first.
+    idle: BTreeMap<u64, Box<str>>,
+}
+
+/// Whether a worker takes turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Not now, but soon.
+    Away,
+    /// Yes.
+    Ready,
+    /// No more in this life: one of its turns never ends.
+    Retiring,
+    /// Not until somebody asks for it.
+    Failed(Box<str>),
+}
+
+/// What an order needs to know of itself to find its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Want {
+    pub(crate) key: Box<str>,
+    pub(crate) group: usize,
+    pub(crate) thread: Option<Box<str>>,
+    pub(crate) decision_timeout: Option<Duration>,
+}
+
+struct Wait {
+    want: Want,
+    outcome: Option<Result<Place, Refused>>,
+    waker: Option<Waker>,
+}
+
+/// A place for one turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) lease: LeaseId,
+    pub(crate) slot: SlotId,
+    /// Whether the thread is loaded there already.
+    pub(crate) is_loaded: bool,
+    /// Threads to be unloaded first; nobody else gets them until then.
+    pub(crate) unload: Vec<Box<str>>,
+}
+
+/// A place that is taken, and by what.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    pub(crate) slot: SlotId,
+    life: u64,
+    pub(crate) key: Box<str>,
+    pub(crate) thread: Option<Box<str>>,
+    pub(crate) turn: Option<Box<str>>,
+    pub(crate) decision_timeout: Option<Duration>,
+    pub(crate) since: Instant,
+    pub(crate) is_parked: bool,
+    unloading: Vec<Box<str>>,
+}
+
+/// Where a thread is.
+struct Residence {
+    slot: SlotId,
+    /// Who uses it now.
+    lease: Option<LeaseId>,
+    is_loaded: bool,
+    used: u64,
+}
+
+impl Board {
+    pub(crate) fn new(slots: impl IntoIterator<Item = Slot>, queue_max: usize) -> Self {
+        Self {
+            slots: slots.into_iter().collect(),
+            queue: Queue::default(),
+            queue_max,
+            waits: HashMap::new(),
+            leases: BTreeMap::new(),
+            threads: HashMap::new(),
+            ticks: 0,
+            pace: Pace::default(),
+            is_draining: false,
+        }
+    }
+
+    /// Takes an order in; [`Self::poll_place`] tells its place.
+    pub(crate) fn order(&mut self, want: Want, now: Instant) -> Result<WaitId, Refused> {
+        if self.is_draining {
+            return Err(Refused::Draining);
+        }
+        if let Some(reason) = self.failure_of(want.group) {
+            return Err(Refused::NotReady { reason });
+        }
+        let id = WaitId(self.tick());
+        self.queue.push(&want.key, id);
+        self.waits.insert(id, Wait { want, outcome: None, waker: None });
+        self.assign(now);
+        if self.queue.len() > self.queue_max && self.waits[&id].outcome.is_none() {
+            self.cancel(id, now);
+            return Err(Refused::Busy { retry_after: self.retry_after() });
+        }
+        Ok(id)
+    }
+
+    /// The place of an order, once there is one; the order is then forgotten.
+    pub(crate) fn poll_place(&mut self, id: WaitId, context: &mut Context<'_>) -> Poll<Result<Place, Refused>> {
+        let Some(wait) = self.waits.get_mut(&id) else {
+            return Poll::Ready(Err(Refused::Draining));
+        };
+        match wait.outcome.take() {
+            Some(outcome) => {
+                self.waits.remove(&id);
+                Poll::Ready(outcome)
+            }
+            None => {
+                wait.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Forgets an order that nobody waits for any more; a place that it has got meanwhile is free again.
+    pub(crate) fn cancel(&mut self, id: WaitId, now: Instant) {
+        self.queue.remove(id);
+        if let Some(Wait { outcome: Some(Ok(place)), .. }) = self.waits.remove(&id) {
+            self.free(place.lease, now);
+        }
+    }
+
+    /// The thread of a lease is loaded: from now on it is found there.
+    pub(crate) fn loaded(&mut self, lease: LeaseId, thread: &str) {
+        let Some(held) = self.leases.get_mut(&lease) else { return };
+        held.thread = Some(thread.into());
+        if self.slots[held.slot.0].life == held.life {
+            let residence = Residence { slot: held.slot, lease: Some(lease), is_loaded: true, used: 0 };
+            self.threads.insert(thread.into(), residence);
+        }
+    }
+
+    /// The turn of a lease has a name.
+    pub(crate) fn named(&mut self, lease: LeaseId, turn: &str) {
+        if let Some(lease) = self.leases.get_mut(&lease) {
+            lease.turn = Some(turn.into());
+        }
+    }
+
+    /// Whether the turn of a lease waits for somebody who is not connected.
+    pub(crate) fn set_parked(&mut self, lease: LeaseId, is_parked: bool) {
+        if let Some(lease) = self.leases.get_mut(&lease) {
+            lease.is_parked = is_parked;
+        }
+    }
+
+    /// A thread that a place asked to unload is unloaded.
+    pub(crate) fn unloaded(&mut self, lease: LeaseId, thread: &str) {
+        let Some(held) = self.leases.get_mut(&lease) else { return };
+        let is_ours = held.unloading.iter().position(|unloading| **unloading == *thread);
+        let Some(at) = is_ours else { return };
+        held.unloading.swap_remove(at);
+        if self.slots[held.slot.0].life == held.life {
+            self.threads.remove(thread);
+            self.slots[held.slot.0].threads -= 1;
+        }
+    }
+
+    /// A worker has unloaded a thread by itself.
+    pub(crate) fn evicted(&mut self, thread: &str) {
+        if let Some(residence) = self.threads.get(thread).filter(|residence| residence.lease.is_none()) {
+            let slot = &mut self.slots[residence.slot.0];
+            slot.idle.remove(&residence.used);
+            slot.threads -= 1;
+            self.threads.remove(thread);
+        }
+    }
+
+    /// Gives a place back, and to whom it falls next.
+    pub(crate) fn free(&mut self, lease: LeaseId, now: Instant) {
+        let Some(held) = self.leases.remove(&lease) else { return };
+        self.pace.ended(now.saturating_duration_since(held.since));
+        if self.slots[held.slot.0].life == held.life {
+            self.slots[held.slot.0].turns -= 1;
+            match &held.thread {
+                Some(thread) => self.leave(thread, lease),
+                None => self.slots[held.slot.0].threads -= 1,
+            }
+            for thread in &held.unloading {
+                self.leave(thread, lease);
+            }
+        }
+        self.assign(now);
+    }
+
+    /// A worker takes turns from now on.
+    pub(crate) fn ready(&mut self, slot: SlotId, now: Instant) {
+        self.slots[slot.0].standing = Standing::Ready;
+        self.assign(now);
+    }
+
+    /// A worker takes no more turns in this life.
+    pub(crate) fn retire(&mut self, slot: SlotId) {
+        self.slots[slot.0].standing = Standing::Retiring;
+    }
+
+    /// A worker is gone, with everything that it had loaded.
+    pub(crate) fn gone(&mut self, slot: SlotId, standing: Standing, now: Instant) {
+        let gone = &mut self.slots[slot.0];
+        gone.standing = standing;
+        gone.life += 1;
+        gone.turns = 0;
+        gone.threads = 0;
+        gone.idle.clear();
+        self.threads.retain(|_, residence| residence.slot != slot);
+        self.refuse_the_hopeless();
+        self.assign(now);
+    }
+
+    /// Takes a place for a turn that runs already on a worker that was found again.
+    pub(crate) fn adopt(&mut self, slot: SlotId, want: &Want, now: Instant) -> LeaseId {
+        let place = self.seat(want, slot, now);
+        if let Some(thread) = &want.thread {
+            self.loaded(place.lease, thread);
+        }
+        place.lease
+    }
+
+    /// No more orders: those that wait are refused.
+    pub(crate) fn drain(&mut self) {
+        self.is_draining = true;
+        let waiting: Vec<WaitId> = self.waits.keys().copied().collect();
+        waiting.into_iter().for_each(|id| self.settle(id, Err(Refused::Draining)));
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    /// Who uses a thread now.
+    pub(crate) fn lease_of(&self, thread: &str) -> Option<(LeaseId, &Lease)> {
+        let id = self.threads.get(thread)?.lease?;
+        Some((id, self.leases.get(&id)?))
+    }
+
+    pub(crate) fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.leases.values()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn slot(&self, slot: SlotId) -> &Slot {
+        &self.slots[slot.0]
+    }
+
+    /// When it may be worth while to order again.
+    pub(crate) fn retry_after(&self) -> Duration {
+        let places = self.slots.iter().filter(|slot| slot.standing == Standing::Ready).map(|slot| slot.turns_max);
+        self.pace.retry_after(self.queue.len(), places.sum())
+    }
+
+    /// Gives every place that is free to whoever can use it.
+    fn assign(&mut self, now: Instant) {
+        loop {
+            let Self { queue, waits, slots, threads, .. } = self;
+            let mut found = None;
+            let next = queue.take(|id| {
+                found = placement(slots, threads, &waits[&id].want);
+                found.is_some()
+            });
+            let (Some(id), Some(slot)) = (next, found) else { return };
+            let want = self.waits[&id].want.clone();
+            let place = self.seat(&want, slot, now);
+            self.settle(id, Ok(place));
+        }
+    }
+
+    fn seat(&mut self, want: &Want, at: SlotId, now: Instant) -> Place {
+        let lease = LeaseId(self.tick());
+        let slot = &mut self.slots[at.0];
+        slot.turns += 1;
+        let mut is_loaded = false;
+        let mut is_new = true;
+        if let Some(residence) = want.thread.as_deref().and_then(|thread| self.threads.get_mut(thread)) {
+            slot.idle.remove(&residence.used);
+            residence.lease = Some(lease);
+            (is_loaded, is_new) = (residence.is_loaded, false);
+        } else if let Some(thread) = &want.thread {
+            let residence = Residence { slot: at, lease: Some(lease), is_loaded: false, used: 0 };
+            self.threads.insert(thread.clone(), residence);
+        }
+        slot.threads += usize::from(is_new);
+        let unload = slot.take_surplus();
+        for thread in &unload {
+            self.threads.get_mut(thread).expect("an idle thread is a resident").lease = Some(lease);
+        }
+        let held = Lease {
+            slot: at,
+            life: slot.life,
+            key: want.key.clone(),
+            thread: want.thread.clone(),
+            turn: None,
+            decision_timeout: want.decision_timeout,
+            since: now,
+            is_parked: false,
+            unloading: unload.clone(),
+        };
+        self.leases.insert(lease, held);
+        Place { lease, slot: at, is_loaded, unload }
+    }
+
+    /// A thread is not used any more: it stays loaded, if it ever was.
+    fn leave(&mut self, thread: &str, lease: LeaseId) {
+        let used = self.tick();
+        let Some(residence) = self.threads.get_mut(thread).filter(|residence| residence.lease == Some(lease)) else {
+            return;
+        };
+        let slot = &mut self.slots[residence.slot.0];
+        residence.lease = None;
+        residence.used = used;
+        if residence.is_loaded {
+            slot.idle.insert(used, thread.into());
+        } else {
+            slot.threads -= 1;
+            self.threads.remove(thread);
+        }
+    }
+
+    /// Orders for a group that has no worker left wait for nothing.
+    fn refuse_the_hopeless(&mut self) {
+        let hopeless = self.waits.iter().filter(|(_, wait)| wait.outcome.is_none());
+        let hopeless: Vec<_> =
+            hopeless.filter_map(|(id, wait)| Some((*id, self.failure_of(wait.want.group)?))).collect();
+        for (id, reason) in hopeless {
+            self.settle(id, Err(Refused::NotReady { reason }));
+        }
+    }
+
+    fn settle(&mut self, id: WaitId, outcome: Result<Place, Refused>) {
+        self.queue.remove(id);
+        let Some(wait) = self.waits.get_mut(&id) else { return };
+        if wait.outcome.is_none() {
+            wait.outcome = Some(outcome);
+            wait.waker.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Why no worker of a group will ever take a turn, if that is so.
+    fn failure_of(&self, group: usize) -> Option<Box<str>> {
+        let mut failure = None;
+        for slot in self.slots.iter().filter(|slot| slot.group == group) {
+            match &slot.standing {
+                Standing::Failed(reason) => failure = Some(reason.clone()),
+                _ => return None,
+            }
+        }
+        failure
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
+}
+
+/// The worker that has the thread, or the least loaded one.
+fn placement(slots: &[Slot], threads: &HashMap<Box<str>, Residence>, want: &Want) -> Option<SlotId> {
+    if let Some(residence) = want.thread.as_deref().and_then(|thread| threads.get(thread)) {
+        let is_free = residence.lease.is_none() && slots[residence.slot.0].has_room();
+        return is_free.then_some(residence.slot);
+    }
+    let of_group = slots.iter().enumerate().filter(|(_, slot)| slot.group == want.group && slot.has_room());
+    of_group.min_by_key(|(_, slot)| slot.turns).map(|(at, _)| SlotId(at))
+}
+
+impl Slot {
+    pub(crate) fn new(group: usize, turns_max: usize, threads_loaded_max: usize) -> Self {
+        Self {
+            group,
+            turns_max,
+            threads_loaded_max,
+            standing: Standing::Away,
+            life: 0,
+            turns: 0,
+            threads: 0,
+            idle: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn turns(&self) -> usize {
+        self.turns
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.standing == Standing::Ready
+    }
+
+    fn has_room(&self) -> bool {
+        self.is_ready() && self.turns < self.turns_max
+    }
+
+    /// The threads that are loaded above the limit, as far as they have no turn.
+    fn take_surplus(&mut self) -> Vec<Box<str>> {
+        let surplus = self.threads.saturating_sub(self.threads_loaded_max).min(self.idle.len());
+        let keep = self.idle.keys().nth(surplus).copied();
+        let kept = keep.map_or_else(BTreeMap::new, |first| self.idle.split_off(&first));
+        mem::replace(&mut self.idle, kept).into_values().collect()
+    }
+}

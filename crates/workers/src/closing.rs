@@ -1,0 +1,78 @@
+//! Turns that nobody reads: those that were given up are interrupted, and keep their place until the worker has told
+//! their end, or is restarted because it never does.
+
+use std::sync::Arc;
+
+use codex::{TurnError, TurnStatus};
+use tokio::time::timeout;
+
+use crate::post::{Post, Wish};
+use crate::running::Running;
+use crate::shared::Shared;
+
+impl Shared {
+    /// Interrupts a turn that was given up.
+    pub(crate) fn close(self: &Arc<Self>, running: Running) {
+        running.interrupt();
+        self.see_to(close(Arc::clone(self), running));
+    }
+
+    /// Lets a turn run on to its end, or until it waits for somebody again.
+    pub(crate) fn run_on(self: &Arc<Self>, running: Running) {
+        running.set_parked(false);
+        self.see_to(run_on(Arc::clone(self), running));
+    }
+}
+
+async fn close(shared: Arc<Shared>, mut running: Running) {
+    if timeout(shared.limits().interrupt_timeout, running.finish()).await.is_ok() {
+        return;
+    }
+    let post = Arc::clone(&running.post);
+    let turn = Arc::clone(&running.at.turn);
+    let is_alive = running.link.client.ping(shared.limits().ping_timeout).await.is_ok();
+    running.lose("the worker did not end the turn although it was told to");
+    // Its thread is of no use in this life of the worker, and the worker of little.
+    shared.board().retire(post.slot);
+    drop(running);
+    if is_alive {
+        shared.set_state(&post, crate::WorkerState::Retiring, Some(format!("turn {turn} does not end").into()));
+        timeout(shared.limits().retire_timeout, until_idle(&shared, &post)).await.ok();
+    }
+    let state = if is_alive { "did not end a turn" } else { "does not answer" };
+    post.wish(Wish::Restart(format!("the worker {state}").into()));
+}
+
+async fn until_idle(shared: &Shared, post: &Post) {
+    loop {
+        let mut freed = std::pin::pin!(shared.freed.notified());
+        freed.as_mut().enable();
+        if shared.board().slot(post.slot).turns() == 0 {
+            return;
+        }
+        freed.await;
+    }
+}
+
+async fn run_on(shared: Arc<Shared>, mut running: Running) {
+    loop {
+        let event = std::future::poll_fn(|context| running.poll(context));
+        match timeout(shared.limits().stall_timeout, event).await {
+            Ok(None) => return,
+            Ok(Some(_)) if running.is_waiting() => return shared.park(running),
+            Ok(Some(_)) => {}
+            Err(_) if running.is_waiting() => return shared.park(running),
+            Err(_) => return shared.close(running),
+        }
+    }
+}
+
+impl Running {
+    /// Ends it as lost, for a reason of ours.
+    pub(crate) fn lose(&mut self, reason: &str) {
+        if !self.has_ended() {
+            let error = TurnError { message: reason.into(), kind: None, http_status: None, details: None };
+            self.end(TurnStatus::Lost, Some(error));
+        }
+    }
+}

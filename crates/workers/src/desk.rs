@@ -1,0 +1,163 @@
+//! What a worker asks: approvals go to the book of approvals, calls of callers' tools are parked. Each is on record before
+//! anybody sees it, and the worker is told exactly one answer.
+
+mod tool_call;
+mod wanted;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use approvals::{Decided, Ticket, Verdict, Withdrawal};
+use codex::{Decision, Json, Pending, RequestKind, Requests};
+use tokio::task::JoinSet;
+
+use crate::post::{Link, Post};
+use crate::shared::Shared;
+
+/// Everything that an answer needs to know of where its request came from.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) post: Arc<Post>,
+    pub(crate) link: Arc<Link>,
+    pub(crate) persistence: Persistence,
+}
+
+/// What becomes of open requests when the link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// They are gone with the worker.
+    WithLink,
+    /// The worker may outlive the link, and asks again.
+    BeyondLink,
+}
+
+/// Whom a request is asked for.
+struct Asker {
+    key: Box<str>,
+    thread: Box<str>,
+    turn: Box<str>,
+    decision_timeout: Option<Duration>,
+}
+
+/// How an open request came to its end.
+enum Ending {
+    Decided(Decided),
+    /// Nobody waits for an answer any more.
+    Settled,
+}
+
+impl Desk {
+    /// Answers requests until the connection is over and each has its end.
+    pub(crate) async fn attend(self, mut requests: Requests) {
+        let mut open = JoinSet::new();
+        loop {
+            tokio::select! {
+                request = requests.next() => match request {
+                    Some(pending) => _ = open.spawn(self.clone().answer(pending)),
+                    None => break,
+                },
+                Some(_) = open.join_next() => {}
+            }
+        }
+        while open.join_next().await.is_some() {}
+    }
+
+    async fn answer(self, pending: Pending) {
+        let asker = self.asker(&pending);
+        match pending.asked.kind {
+            RequestKind::ToolCall => self.park_call(&pending, &asker).await,
+            _ => self.ask(&pending, &asker).await,
+        }
+        self.shared.wake(&asker.turn);
+    }
+
+    async fn ask(&self, pending: &Pending, asker: &Asker) {
+        let group = &self.shared.group(&self.post).name;
+        let wanted = wanted::of(&pending.asked, asker, group, &self.post.name, &self.link.client);
+        let ticket = match self.shared.approvals.ask(wanted).await {
+            Ok(ticket) => ticket,
+            Err(refused) => {
+                self.name(pending, asker, pending.asked.id.as_raw());
+                return self.decline(pending, &refused.to_string());
+            }
+        };
+        self.post.reclaim(ticket.id());
+        self.name(pending, asker, ticket.id());
+        let ending = tokio::select! {
+            biased;
+            decided = ticket.decided() => Ending::Decided(decided),
+            () = pending.settled() => Ending::Settled,
+        };
+        match ending {
+            Ending::Decided(decided) => self.tell(pending, asker, decided),
+            Ending::Settled => self.withdraw(&ticket).await,
+        }
+    }
+
+    /// Tells the worker what was decided.
+    fn tell(&self, pending: &Pending, asker: &Asker, decided: Decided) {
+        if let Some(reason) = decided.verdict.reason().filter(|_| !hears_reasons(pending.asked.kind)) {
+            self.shared.leave_word(&asker.thread, &wanted::denial(&pending.asked, reason));
+        }
+        let told = match decided.verdict {
+            Verdict::Answer(answer) => {
+                let answer = Json::of(&answer).expect("a JSON value can be written");
+                pending.answer_raw(Ok(&answer)).map_err(Into::into)
+            }
+            Verdict::Allow => pending.decide(&Decision::Allow),
+            Verdict::AllowForSession => pending.decide(&Decision::AllowForSession),
+            Verdict::AllowWithAmendment(words) => pending.decide(&Decision::AllowWithAmendment(words)),
+            Verdict::Deny { reason } => pending.decide(&Decision::Deny { reason }),
+            Verdict::Cancel => pending.decide(&Decision::Cancel),
+        };
+        if let Err(error) = told {
+            tracing::warn!(worker = %self.post.name, thread = %asker.thread, %error, "a decision was not taken");
+            self.decline(pending, "the decision cannot be told to the worker");
+        }
+    }
+
+    /// Nobody waits for the decision any more.
+    async fn withdraw(&self, ticket: &Ticket) {
+        let why = match (self.is_over(), self.persistence) {
+            (false, _) => Withdrawal::TurnOver,
+            (true, Persistence::WithLink) => Withdrawal::WorkerGone,
+            // It is asked again over the next link, and found under its old id, or else the keeper sees to it.
+            (true, Persistence::BeyondLink) => return self.post.leave(ticket.id()),
+        };
+        self.shared.approvals.withdraw(ticket.id(), why).await;
+    }
+
+    /// Whether the connection itself is over.
+    fn is_over(&self) -> bool {
+        self.post.link().is_none_or(|link| !Arc::ptr_eq(&link, &self.link)) || self.link.client.has_ended()
+    }
+
+    fn decline(&self, pending: &Pending, reason: &str) {
+        // If it is not open any more, nobody waits for this.
+        _ = pending.decide(&Decision::deny(reason));
+    }
+
+    fn name(&self, pending: &Pending, asker: &Asker, name: &str) {
+        self.link.register().name(&asker.thread, pending.asked.id.as_raw(), name);
+    }
+
+    /// Whom a request is asked for; one without a turn of ours belongs to nobody but the operators.
+    fn asker(&self, pending: &Pending) -> Asker {
+        let thread = pending.asked.thread.clone().unwrap_or_default();
+        let board = self.shared.board();
+        let lease = board.lease_of(&thread).map(|(_, lease)| lease);
+        let turn = pending.asked.turn.clone().or_else(|| lease.and_then(|lease| lease.turn.clone()));
+        Asker {
+            key: lease.map(|lease| lease.key.clone()).unwrap_or_default(),
+            decision_timeout: lease.and_then(|lease| lease.decision_timeout),
+            turn: turn.unwrap_or_default(),
+            thread,
+        }
+    }
+}
+
+/// Whether the protocol has a place for the reason of a denial.
+fn hears_reasons(kind: RequestKind) -> bool {
+    matches!(kind, RequestKind::ToolCall | RequestKind::AuthTokens | RequestKind::Attestation)
+}

@@ -1,0 +1,201 @@
+//! How a worker is reached: started as our child, connected to, or found again where an earlier Switchboard left it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use codex::{Callbacks, Client, Endpoint, End, Launch, Options, Patience, StartError};
+use supervise::{Detached, EndReason, Ladder, Owner};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Ended, Keeper, reason_of_start};
+use crate::plan::Transport;
+use crate::post::Wish;
+
+/// Our name, as workers are told it.
+const CLIENT_NAME: &str = "switchboard";
+/// Approvals have their own deadlines, kept by their book; the client's is only a net below it.
+const DECISION_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long the client waits beyond what a parked call may take.
+const TOOL_CALL_SPARE: Duration = Duration::from_secs(60);
+/// How often to try a socket that is not there yet.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a worker whose link has ended may take to end itself, before it is taken to be alive.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A worker that can be spoken to.
+pub(super) struct Reached {
+    pub(super) client: Client,
+    pub(super) found: Found,
+    pub(super) detached: Option<Detached>,
+}
+
+/// Whether a worker may have turns already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It has just been started.
+    Fresh,
+    /// It was running before.
+    Running,
+}
+
+impl Keeper {
+    /// Reaches the worker, unless somebody wishes otherwise meanwhile.
+    pub(super) async fn reach(&self) -> Result<Reached, Ended> {
+        tokio::select! {
+            reached = self.reach_now() => reached,
+            wish = self.post.wished() => Err(match wish {
+                Wish::Restart(reason) => Ended::RestartWished(reason),
+                Wish::Keep | Wish::Stop => Ended::StopWished,
+            }),
+        }
+    }
+
+    async fn reach_now(&self) -> Result<Reached, Ended> {
+        match &self.shared.group(&self.post).transport {
+            Transport::Stdio => {
+                let client = Client::start(&self.launch(self.shared.ledger.owner()), self.options()).await;
+                Ok(Reached { client: client.map_err(|error| broke(&error))?, found: Found::Fresh, detached: None })
+            }
+            Transport::Ws(endpoint) => {
+                let client = Client::connect(endpoint, self.options()).await.map_err(|error| broke(&error))?;
+                Ok(Reached { client, found: Found::Running, detached: None })
+            }
+            Transport::Unix => match self.find_detached().await {
+                Some(reached) => Ok(reached),
+                None => self.start_detached().await,
+            },
+        }
+    }
+
+    /// The worker that an earlier Switchboard, or an earlier link, has left running.
+    async fn find_detached(&self) -> Option<Reached> {
+        let entries = self.shared.ledger.detached();
+        let entry = entries.iter().find(|entry| *entry.name == *self.post.name)?;
+        let Some(mut detached) = Detached::find(entry, supervise::Limits::default()) else {
+            self.forget_detached();
+            return None;
+        };
+        let endpoint = Endpoint::unix(&entry.socket);
+        match self.connect(&endpoint, &mut detached).await {
+            Ok(client) => Some(Reached { client, found: Found::Running, detached: Some(detached) }),
+            Err(ended) => {
+                if let Ended::Broke { words, .. } = ended {
+                    tracing::warn!(worker = %self.post.name, reason = &*words, "a worker cannot be reached: stopping it");
+                }
+                self.end_detached(detached).await;
+                None
+            }
+        }
+    }
+
+    async fn start_detached(&self) -> Result<Reached, Ended> {
+        let unkept = |error: supervise::LedgerError| could_not_start(&error.to_string());
+        let owner = self.shared.ledger.announce(&self.post.name).map_err(unkept)?;
+        let socket = self.state_file("sock");
+        // One that is left by a worker that is gone would keep the next from listening.
+        fs::remove_file(&socket).ok();
+        let mut launch = self.launch(owner);
+        launch.args.extend(["--listen".into(), format!("unix://{}", socket.display()).into()]);
+        let log = self.state_file("log");
+        let spawned = launch.spawn_detached(&log, supervise::Limits::default());
+        let mut detached = spawned.map_err(|error| broke(&StartError::Spawn(error)))?;
+        let program = self.shared.group(&self.post).program.to_string_lossy();
+        let entry = detached.entry(&self.post.name, socket.clone(), &program);
+        if let Err(error) = self.shared.ledger.record(entry) {
+            detached.stop(Ladder::default()).await;
+            return Err(unkept(error));
+        }
+        match self.connect(&Endpoint::unix(socket), &mut detached).await {
+            Ok(client) => Ok(Reached { client, found: Found::Fresh, detached: Some(detached) }),
+            Err(ended) => {
+                self.end_detached(detached).await;
+                Err(ended)
+            }
+        }
+    }
+
+    /// Connects as soon as the worker listens; gives up when it ends instead, or takes too long.
+    async fn connect(&self, endpoint: &Endpoint, detached: &mut Detached) -> Result<Client, Ended> {
+        let deadline = Instant::now() + self.shared.limits().listen_timeout;
+        loop {
+            let error = match Client::connect(endpoint, self.options()).await {
+                Ok(client) => return Ok(client),
+                Err(error) => error,
+            };
+            if !detached.is_alive() {
+                let exit = detached.ended().await;
+                return Err(Ended::Broke { reason: exit.reason(), words: exit.to_string().into() });
+            }
+            if !matches!(error, StartError::Connect(_)) || Instant::now() >= deadline {
+                return Err(broke(&error));
+            }
+            sleep(CONNECT_INTERVAL).await;
+        }
+    }
+
+    /// The link to a detached worker ended by itself: either the worker has, or it can be reached again.
+    pub(super) async fn part_from_detached(&self, mut detached: Detached, end: &End) -> Ended {
+        match timeout(EXIT_TIMEOUT, detached.ended()).await {
+            Ok(exit) => {
+                self.forget_detached();
+                Ended::Broke { reason: exit.reason(), words: exit.to_string().into() }
+            }
+            Err(_) => Ended::Broke { reason: EndReason::LinkLost, words: end.to_string().into() },
+        }
+    }
+
+    pub(super) async fn end_detached(&self, detached: Detached) {
+        let exit = detached.stop(Ladder::default()).await;
+        tracing::info!(worker = %self.post.name, %exit, "a detached worker was stopped");
+        self.forget_detached();
+    }
+
+    fn forget_detached(&self) {
+        if let Err(error) = self.shared.ledger.forget(&self.post.name) {
+            tracing::warn!(worker = %self.post.name, %error, "the state file cannot be written");
+        }
+    }
+
+    fn launch(&self, owner: Owner) -> Launch {
+        let group = self.shared.group(&self.post);
+        let mut env = group.env.clone();
+        if let Some(home) = &group.codex_home {
+            env.push(("CODEX_HOME".into(), home.into()));
+        }
+        Launch {
+            program: group.program.clone(),
+            args: group.args.clone(),
+            cwd: group.cwd.clone(),
+            env,
+            owner,
+            rlimits: group.rlimits,
+        }
+    }
+
+    fn options(&self) -> Options {
+        let limits = self.shared.limits();
+        let patience = Patience {
+            decision_timeout: DECISION_TIMEOUT,
+            tool_call_timeout: limits.tool_call_timeout + TOOL_CALL_SPARE,
+        };
+        Options {
+            experimental_api: true,
+            callbacks: Callbacks::new().with_patience(patience),
+            frames_bytes_max: limits.frames_bytes_max,
+            ..Options::new(CLIENT_NAME, &self.shared.plan.client_version)
+        }
+    }
+
+    fn state_file(&self, ending: &str) -> PathBuf {
+        self.shared.plan.state_dir.join(format!("{}.{ending}", self.post.name))
+    }
+}
+
+fn broke(error: &StartError) -> Ended {
+    Ended::Broke { reason: reason_of_start(error), words: error.to_string().into() }
+}
+
+fn could_not_start(words: &str) -> Ended {
+    Ended::Broke { reason: EndReason::CouldNotStart, words: words.into() }
+}

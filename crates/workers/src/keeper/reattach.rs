@@ -1,0 +1,128 @@
+//! A worker that was running before us, or before our link to it: its turns are followed again, and what they wait for is
+//! asked again under its old id. What is not asked again is orphaned: nothing of it was executed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use approvals::Withdrawal;
+use codex::ThreadOptions;
+use store::{ApprovalFilter, ApprovalState, Change, ParkedCallFilter, ParkedCallState, ReadError, Reader, ThreadFilter, TurnState};
+
+use super::Keeper;
+use crate::board::Want;
+use crate::post::Link;
+use crate::record;
+use crate::running::{Held, Running};
+
+/// A turn that may still run.
+struct Open {
+    turn: String,
+    record: store::Thread,
+}
+
+impl Keeper {
+    /// Follows the turns that were open.
+    pub(super) async fn reattach(&self, link: &Arc<Link>) {
+        let open = match self.open_turns().await {
+            Ok(open) => open,
+            Err(error) => {
+                tracing::error!(worker = %self.post.name, %error, "the open turns cannot be read");
+                return;
+            }
+        };
+        for open in open.into_values() {
+            let (thread, turn) = (open.record.id.clone(), open.turn.clone());
+            if let Err(error) = self.follow(link, open).await {
+                tracing::warn!(worker = %self.post.name, thread, turn, %error, "a turn is not found again");
+            }
+        }
+    }
+
+    /// Whatever this worker was known to have asked, and does not ask any more, is over.
+    pub(super) async fn orphan_what_is_not_asked(&self) {
+        let (group, worker) = (self.shared.group(&self.post).name.to_string(), self.post.name.to_string());
+        for approval in self.post.take_left() {
+            self.shared.approvals.withdraw(&approval, Withdrawal::WorkerGone).await;
+        }
+        self.shared.approvals.orphan_unclaimed(&group, &worker).await;
+        let calls = self.shared.store.read(move |reader| waiting_calls(reader, &group, &worker)).await;
+        for mut call in calls.unwrap_or_default() {
+            if !self.shared.parked().is_expected(&call.id, &call.thread) {
+                call.state = ParkedCallState::Orphaned;
+                self.shared.store.note(Change::ParkedCall(call));
+            }
+        }
+    }
+
+    /// The turns that this worker had: those that wait for something, and those that ran when we last heard of them.
+    async fn open_turns(&self) -> Result<BTreeMap<String, Open>, ReadError> {
+        let (group, worker) = (self.shared.group(&self.post).name.to_string(), self.post.name.to_string());
+        self.shared.store.read(move |reader| open_turns(reader, &group, &worker)).await
+    }
+
+    /// Follows first and resumes then, so that nothing is missed.
+    async fn follow(&self, link: &Arc<Link>, open: Open) -> Result<(), codex::CallError> {
+        let Open { turn, record } = open;
+        let thread = link.client.thread(&record.id);
+        let followed = thread.follow(&turn)?;
+        let want = Want {
+            key: record.key.as_str().into(),
+            group: self.post.group,
+            thread: Some(record.id.as_str().into()),
+            decision_timeout: None,
+        };
+        let lease = self.shared.board().adopt(self.post.slot, &want, Instant::now());
+        let held = Held { shared: Arc::clone(&self.shared), lease };
+        self.shared.board().named(lease, &turn);
+        let resumed = link.client.resume_thread(&record.id, self.options_of(&record)).await?;
+        link.threads().insert(record.id.as_str().into(), resumed);
+        let running = Running::new(followed, Arc::clone(&self.post), Arc::clone(link), record, held);
+        self.shared.park(running);
+        Ok(())
+    }
+
+    fn options_of(&self, record: &store::Thread) -> ThreadOptions {
+        let profiles = &self.shared.plan.profiles;
+        let profile = profiles.iter().find(|profile| Some(&*profile.name) == record.profile.as_deref());
+        let cwd = Some(record.cwd.clone()).filter(|cwd| !cwd.is_empty());
+        ThreadOptions { cwd, ..profile.map(crate::Profile::thread_options).unwrap_or_default() }
+    }
+}
+
+fn open_turns(reader: &Reader<'_>, group: &str, worker: &str) -> Result<BTreeMap<String, Open>, ReadError> {
+    let pending = ApprovalFilter {
+        state: Some(ApprovalState::Pending),
+        group: Some(group.into()),
+        worker: Some(worker.into()),
+        ..ApprovalFilter::default()
+    };
+    let running = ThreadFilter {
+        group: Some(group.into()),
+        worker: Some(worker.into()),
+        last_turn_state: Some(TurnState::Running),
+        ..ThreadFilter::default()
+    };
+    let asked = reader.approvals(&pending)?.into_iter().map(|row| (row.thread, row.turn, row.key));
+    let called = waiting_calls(reader, group, worker)?.into_iter().map(|row| (row.thread, row.turn, row.key));
+    let running = reader.threads(&running)?.into_iter().filter_map(|row| Some((row.id, row.last_turn?, row.key)));
+    let mut open = BTreeMap::new();
+    for (thread, turn, key) in asked.chain(called).chain(running) {
+        if !open.contains_key(&thread) {
+            // Approvals and calls are kept at once, threads a moment later.
+            let record = reader.thread(&thread)?.unwrap_or_else(|| record::fresh(&thread, group, &key));
+            open.insert(thread, Open { turn, record });
+        }
+    }
+    Ok(open)
+}
+
+fn waiting_calls(reader: &Reader<'_>, group: &str, worker: &str) -> Result<Vec<store::ParkedCall>, ReadError> {
+    let waiting = ParkedCallFilter {
+        state: Some(ParkedCallState::Waiting),
+        group: Some(group.into()),
+        worker: Some(worker.into()),
+        ..ParkedCallFilter::default()
+    };
+    reader.parked_calls(&waiting)
+}

@@ -1,0 +1,34 @@
+//! The pool of workers: it keeps them running, gives every turn its place, holds what waits for a person or a caller, and
+//! leaves nothing running.
+//!
+//! A [`Pool`] is started from a [`Plan`]. Whoever wants a turn makes an [`Order`] and reads the [`Turn`], a stream of
+//! events that ends exactly once. Who runs where is decided by a pure board under a lock that is never held across an
+//! await; one keeper a worker starts it, watches it and starts it again.
+
+mod board;
+mod closing;
+mod desk;
+mod keeper;
+mod limits;
+mod notice;
+mod parked;
+mod plan;
+mod pool;
+mod post;
+mod record;
+mod refused;
+mod register;
+mod running;
+mod shared;
+mod turn;
+mod view;
+mod words;
+
+pub use limits::Limits;
+pub use notice::{At, Notice, Notify};
+pub use parked::{NoSuchCall, ToolResult};
+pub use plan::{Caller, Group, Order, Plan, Profile, Reach, ThreadChoice, Transport};
+pub use pool::{NoSuchWorker, Pool};
+pub use refused::Refused;
+pub use turn::Turn;
+pub use view::{GroupView, Load, TurnView, WorkerState, WorkerView};

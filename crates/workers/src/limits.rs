@@ -1,0 +1,45 @@
+//! Every limit of the pool, with its reason.
+
+use std::time::Duration;
+
+/// How much the pool holds, and how long it waits.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Orders that may wait for a place. Beyond it a caller is told to come back: a longer queue only hides the delay.
+    pub queue_max: usize,
+    /// How long an order waits for its place, if it does not say.
+    pub queue_timeout: Duration,
+    /// How long a running turn may say nothing while nothing is waited for. Reasoning models are silent for minutes.
+    pub stall_timeout: Duration,
+    /// How long the end of an interrupted turn may take to be told; the real worker takes some milliseconds.
+    pub interrupt_timeout: Duration,
+    /// How long a worker may take to show that it is alive, before it is restarted for a turn that never ends.
+    pub ping_timeout: Duration,
+    /// How long a worker with a turn that never ends is left to its other turns, before it is restarted.
+    pub retire_timeout: Duration,
+    /// How long a turn waits for the result of a caller's tool.
+    pub tool_call_timeout: Duration,
+    /// How long a listening worker may take to listen.
+    pub listen_timeout: Duration,
+    /// How long a worker that was found again may take to ask again what it had asked, before that is orphaned.
+    pub settle_timeout: Duration,
+    /// How much of the last frames of each connection is kept for an operator.
+    pub frames_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            queue_max: 256,
+            queue_timeout: Duration::from_secs(60),
+            stall_timeout: Duration::from_secs(10 * 60),
+            interrupt_timeout: Duration::from_secs(10),
+            ping_timeout: Duration::from_secs(5),
+            retire_timeout: Duration::from_secs(60),
+            tool_call_timeout: Duration::from_secs(60 * 60),
+            listen_timeout: Duration::from_secs(20),
+            settle_timeout: Duration::from_secs(2),
+            frames_bytes_max: 256 << 10,
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What the pool is made of, and what a caller orders from it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use codex::{ApprovalPolicy, Endpoint, Sandbox, ThreadOptions, TurnOptions};
+
+use crate::limits::Limits;
+
+/// Everything that the pool is made of.
+#[derive(Clone)]
+pub struct Plan {
+    /// The groups of workers; the first is the default. There is at least one.
+    pub groups: Vec<Group>,
+    /// The profiles that there are, for threads that are found again.
+    pub profiles: Vec<Profile>,
+    /// How much the pool holds, and how long it waits.
+    pub limits: Limits,
+    /// Where sockets and logs of detached workers are kept.
+    pub state_dir: PathBuf,
+    /// Our version, as workers are told it.
+    pub client_version: String,
+}
+
+/// Workers that are alike: one account, one home, any thread of theirs on any of them.
+#[derive(Clone)]
+pub struct Group {
+    /// Its name.
+    pub name: Box<str>,
+    /// The program of its workers; unused with [`Transport::Ws`].
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// How its workers are reached.
+    pub transport: Transport,
+    /// How many there are.
+    pub count: usize,
+    /// Where they keep their configuration, their login and their threads.
+    pub codex_home: Option<PathBuf>,
+    /// Variables that they see beside the few that every child sees.
+    pub env: Vec<(OsString, OsString)>,
+    /// The directory that they start in.
+    pub cwd: PathBuf,
+    /// Turns that one of them runs at once; a real worker multiplexes 64 well.
+    pub turns_max: usize,
+    /// Threads that one of them keeps loaded; a real worker needs some 2 MB for each.
+    pub threads_loaded_max: usize,
+    /// What the system lets each of them have.
+    pub rlimits: supervise::Rlimits,
+}
+
+/// How a worker is reached.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// It is our child, and ends with us.
+    Stdio,
+    /// It listens on a unix socket and outlives us.
+    Unix,
+    /// It listens elsewhere, and is not ours to start or stop.
+    Ws(Endpoint),
+}
+
+/// A named way to run turns; callers choose one as their model.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Its name.
+    pub name: Box<str>,
+    /// The group that runs it; the default group if absent.
+    pub group: Option<Box<str>>,
+    /// Where its threads work, absolute.
+    pub cwd: Option<String>,
+    /// What their commands may touch.
+    pub sandbox: Sandbox,
+    /// When their commands need a decision.
+    pub approval_policy: ApprovalPolicy,
+    /// Their model; the worker's own choice if absent.
+    pub model: Option<String>,
+    /// How hard it thinks.
+    pub effort: Option<String>,
+    /// How long a decision may take; the approvals' own deadline if absent.
+    pub decision_timeout: Option<Duration>,
+}
+
+impl Profile {
+    /// A new thread of this profile.
+    #[must_use]
+    pub fn thread_options(&self) -> ThreadOptions {
+        ThreadOptions {
+            cwd: self.cwd.clone(),
+            model: self.model.clone(),
+            sandbox: self.sandbox,
+            approval_policy: self.approval_policy,
+            ..ThreadOptions::default()
+        }
+    }
+}
+
+/// Who a turn runs for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The id of the key that it came with.
+    pub key: Box<str>,
+    /// What it may reach.
+    pub reach: Reach,
+}
+
+/// Whose threads and turns a caller may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Its own alone.
+    Own,
+    /// Everybody's: an operator.
+    All,
+}
+
+impl Caller {
+    /// Whether what belongs to this key is within reach.
+    #[must_use]
+    pub fn reaches(&self, key: &str) -> bool {
+        self.reach == Reach::All || *self.key == *key
+    }
+}
+
+/// One turn that a caller wants.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Who wants it.
+    pub caller: Caller,
+    /// The group to run it; a known thread stays in its own.
+    pub group: Option<Box<str>>,
+    /// The name of the profile that a new thread is of.
+    pub profile: Option<Box<str>>,
+    /// The thread that it is a turn of.
+    pub thread: ThreadChoice,
+    /// What the turn is given.
+    pub turn: TurnOptions,
+    /// How long to wait for a place; the pool's own limit if absent.
+    pub queue_timeout: Option<Duration>,
+    /// How long a decision may take in it; the approvals' own deadline if absent.
+    pub decision_timeout: Option<Duration>,
+}
+
+/// The thread of a turn.
+#[derive(Clone, Debug)]
+pub enum ThreadChoice {
+    /// A new one.
+    New(ThreadOptions),
+    /// One that there is; the options count if it has to be loaded.
+    Existing(Box<str>, ThreadOptions),
+}
+
+impl ThreadChoice {
+    /// The id of a thread that there is.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::New(_) => None,
+            Self::Existing(id, _) => Some(id),
+        }
+    }
+
+    pub(crate) fn options(&self) -> &ThreadOptions {
+        match self {
+            Self::New(options) | Self::Existing(_, options) => options,
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! The pool: turns for whoever orders them, on workers that are kept running.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use approvals::Approvals;
+use codex::{Frame, Input, Thread};
+use store::Store;
+use supervise::Ledger;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::board::{Board, Place, Slot, SlotId, WaitId, Want};
+use crate::keeper::{Keeper, dialect};
+use crate::limits::Limits;
+use crate::notice::{Notice, Notify};
+use crate::parked::{NoSuchCall, ToolResult};
+use crate::plan::{Caller, Order, Plan, ThreadChoice, Transport};
+use crate::post::{Link, Post, Wish, lock};
+use crate::record;
+use crate::refused::Refused;
+use crate::running::{Held, Running};
+use crate::shared::Shared;
+use crate::turn::Turn;
+use crate::view::{GroupView, Load, TurnView, WorkerState, WorkerView, unix_ms};
+
+/// How often an order is placed anew because its worker died before it had begun.
+const ATTEMPTS_MAX: usize = 3;
+/// How long what was last written may take to be readable.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The pool of workers. Clones share it; when the last one is dropped, its workers are killed, but for detached ones.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    keepers: Arc<Keepers>,
+}
+
+/// The keepers, for as long as anybody has the pool.
+struct Keepers {
+    shared: Arc<Shared>,
+    keeping: Mutex<JoinSet<()>>,
+}
+
+impl Drop for Keepers {
+    fn drop(&mut self) {
+        lock(&self.keeping).abort_all();
+        self.shared.abandon();
+    }
+}
+
+/// There is no worker of that name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no worker named {0:?}")]
+pub struct NoSuchWorker(pub Box<str>);
+
+impl Pool {
+    /// Starts all workers, and returns at once; [`Self::readiness`] tells how far they are.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, or if the plan has no group.
+    #[must_use]
+    pub fn start(plan: Plan, store: Store, approvals: Approvals, ledger: Ledger, notify: Notify) -> Self {
+        assert!(!plan.groups.is_empty(), "a pool has at least one group");
+        let (mut slots, mut posts) = (Vec::new(), Vec::new());
+        for (at, group) in plan.groups.iter().enumerate() {
+            for number in 0..group.count {
+                let name = format!("{}-{number}", group.name);
+                posts.push(Arc::new(Post::new(SlotId(slots.len()), at, &name)));
+                slots.push(Slot::new(at, group.turns_max, group.threads_loaded_max));
+            }
+        }
+        let board = Board::new(slots, plan.limits.queue_max);
+        let shared = Arc::new(Shared::new(plan, posts, board, store, approvals, ledger, notify));
+        let mut keeping = JoinSet::new();
+        for post in &shared.posts {
+            let keeper = Keeper { shared: Arc::clone(&shared), post: Arc::clone(post) };
+            keeping.spawn(keeper.keep());
+        }
+        let keepers = Keepers { shared: Arc::clone(&shared), keeping: Mutex::new(keeping) };
+        Self { shared, keepers: Arc::new(keepers) }
+    }
+
+    /// Starts a turn as soon as there is a place for it.
+    ///
+    /// # Errors
+    /// [`Refused`]; its `work_may_have_run` says whether the order may be made again without harm.
+    pub async fn start_turn(&self, order: Order) -> Result<Turn, Refused> {
+        let deadline = Instant::now() + order.queue_timeout.unwrap_or(self.limits().queue_timeout);
+        let record = self.record_of(&order).await?;
+        let group = self.group_named(&record.group)?;
+        let want = Want {
+            key: order.caller.key.clone(),
+            group,
+            thread: order.thread.id().map(Into::into),
+            decision_timeout: order.decision_timeout,
+        };
+        for _ in 1..ATTEMPTS_MAX {
+            let place = self.place(want.clone(), deadline).await?;
+            match self.begin(&order, record.clone(), place).await {
+                Err(refused) if refused.is_worth_another_worker() => {}
+                outcome => return outcome,
+            }
+        }
+        let place = self.place(want, deadline).await?;
+        self.begin(&order, record, place).await
+    }
+
+    /// A parked turn of the caller's, by its id: to be read again from here on.
+    #[must_use]
+    pub fn parked_turn(&self, turn: &str, caller: &Caller) -> Option<Turn> {
+        let running = self.shared.claim(turn, caller)?;
+        Some(Turn::new(running, Arc::clone(&self.shared)))
+    }
+
+    /// The parked turn of the caller's that waits for the result of this call. Claim it before you answer the call, and
+    /// nothing that follows is missed.
+    #[must_use]
+    pub fn parked_by_call(&self, call: &str, caller: &Caller) -> Option<Turn> {
+        let running = self.shared.claim_by_call(call, caller)?;
+        Some(Turn::new(running, Arc::clone(&self.shared)))
+    }
+
+    /// Gives a call of the caller's tool its result.
+    ///
+    /// # Errors
+    /// [`NoSuchCall`].
+    pub fn answer_call(&self, call: &str, caller: &Caller, result: ToolResult) -> Result<(), NoSuchCall> {
+        self.shared.answer_call(call, caller, result)
+    }
+
+    /// All workers.
+    #[must_use]
+    pub fn workers(&self) -> Vec<WorkerView> {
+        self.shared.posts.iter().map(|post| self.view(post)).collect()
+    }
+
+    /// All groups, and what they lack.
+    #[must_use]
+    pub fn readiness(&self) -> Vec<GroupView> {
+        let workers = self.workers();
+        let groups = self.shared.plan.groups.iter().map(|group| {
+            let of_group = || workers.iter().filter(|worker| worker.group == group.name);
+            let ready = of_group().filter(|worker| worker.state == WorkerState::Ready).count();
+            let missing = of_group().filter(|worker| worker.state != WorkerState::Ready).map(WorkerView::lack);
+            GroupView {
+                name: group.name.clone(),
+                is_ready: ready > 0 && !self.shared.board().is_draining(),
+                ready,
+                count: group.count,
+                missing: missing.collect(),
+            }
+        });
+        groups.collect()
+    }
+
+    /// The turns that have a place.
+    #[must_use]
+    pub fn turns(&self) -> Vec<TurnView> {
+        let board = self.shared.board();
+        let views = board.leases().map(|lease| TurnView {
+            turn: lease.turn.clone(),
+            thread: lease.thread.clone(),
+            worker: (&*self.shared.post(lease.slot).name).into(),
+            key: lease.key.clone(),
+            is_parked: lease.is_parked,
+            age_ms: u64::try_from(lease.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+        });
+        views.collect()
+    }
+
+    /// How full the pool is.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let board = self.shared.board();
+        let (mut turns, mut parked) = (0, 0);
+        for lease in board.leases() {
+            turns += 1;
+            parked += usize::from(lease.is_parked);
+        }
+        Load { turns, parked, waiting: board.waiting() }
+    }
+
+    /// Starts a worker anew, also one that has failed. The turns that it runs are lost.
+    ///
+    /// # Errors
+    /// [`NoSuchWorker`].
+    pub fn restart_worker(&self, name: &str) -> Result<(), NoSuchWorker> {
+        self.post_named(name)?.wish(Wish::Restart("an operator asked for it".into()));
+        Ok(())
+    }
+
+    /// The last frames of the connection to a worker; none if there is no connection.
+    ///
+    /// # Errors
+    /// [`NoSuchWorker`].
+    pub fn frames(&self, worker: &str) -> Result<Vec<Frame>, NoSuchWorker> {
+        Ok(self.post_named(worker)?.link().map(|link| link.client.frames()).unwrap_or_default())
+    }
+
+    /// Takes no more turns, and waits until those that run are over, but not for parked ones, and not longer than `grace`.
+    pub async fn drain(&self, grace: Duration) {
+        self.shared.board().drain();
+        timeout(grace, self.until_idle()).await.ok();
+    }
+
+    /// Stops all workers; detached ones are left running, to be found again. Turns that still run are lost.
+    pub async fn stop(&self) {
+        self.shared.board().drain();
+        self.shared.posts.iter().for_each(|post| post.wish(Wish::Stop));
+        let mut keeping = std::mem::take(&mut *lock(&self.keepers.keeping));
+        while keeping.join_next().await.is_some() {}
+        self.shared.abandon();
+    }
+
+    async fn until_idle(&self) {
+        loop {
+            let mut freed = std::pin::pin!(self.shared.freed.notified());
+            freed.as_mut().enable();
+            if self.shared.board().leases().all(|lease| lease.is_parked) {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    /// What is known of the thread of an order: only its owner and operators may use it.
+    async fn record_of(&self, order: &Order) -> Result<store::Thread, Refused> {
+        let ThreadChoice::Existing(id, options) = &order.thread else {
+            return Ok(self.new_record(order, "", order.thread.options()));
+        };
+        let no_such_thread = || Refused::NoSuchThread { thread: id.clone() };
+        // What was noted a moment ago may not be readable yet.
+        timeout(FLUSH_TIMEOUT, self.shared.store.flush()).await.ok();
+        let thread = id.to_string();
+        let known = self.shared.store.read(move |reader| reader.thread(&thread)).await;
+        match known.map_err(|error| Refused::NotReady { reason: error.to_string().into() })? {
+            Some(record) if order.caller.reaches(&record.key) => Ok(record),
+            Some(_) => Err(no_such_thread()),
+            // One that others have made: an operator may go on with it.
+            None if order.caller.reaches("") => Ok(self.new_record(order, id, options)),
+            None => Err(no_such_thread()),
+        }
+    }
+
+    fn new_record(&self, order: &Order, id: &str, options: &codex::ThreadOptions) -> store::Thread {
+        let group = order.group.as_deref().unwrap_or(&self.shared.plan.groups[0].name);
+        store::Thread {
+            owner: self.shared.ledger.owner().to_string(),
+            cwd: options.cwd.clone().unwrap_or_default(),
+            profile: order.profile.as_deref().map(Into::into),
+            model: options.model.clone(),
+            ..record::fresh(id, group, &order.caller.key)
+        }
+    }
+
+    fn group_named(&self, name: &str) -> Result<usize, Refused> {
+        let groups = &self.shared.plan.groups;
+        groups.iter().position(|group| *group.name == *name).ok_or_else(|| Refused::NoSuchGroup {
+            group: name.into(),
+            known: groups.iter().map(|group| group.name.clone()).collect(),
+        })
+    }
+
+    async fn place(&self, want: Want, deadline: Instant) -> Result<Place, Refused> {
+        let id = self.shared.board().order(want, Instant::now().into_std())?;
+        let waiting = Waiting { shared: &self.shared, id };
+        let placed = poll_fn(|context| self.shared.board().poll_place(waiting.id, context));
+        match timeout_at(deadline, placed).await {
+            Ok(placed) => placed,
+            Err(_) => Err(Refused::Busy { retry_after: self.shared.board().retry_after() }),
+        }
+    }
+
+    async fn begin(&self, order: &Order, mut record: store::Thread, place: Place) -> Result<Turn, Refused> {
+        let held = Held { shared: Arc::clone(&self.shared), lease: place.lease };
+        let post = self.shared.post(place.slot);
+        let link = post.link().ok_or(Refused::WorkerGone)?;
+        self.make_room(&link, &place).await;
+        let thread = self.open(order, &link, &place).await?;
+        self.shared.board().loaded(place.lease, thread.id());
+        record.id = thread.id().into();
+        record.worker = Some(post.name.to_string());
+        if !place.is_loaded {
+            link.threads().insert(thread.id().into(), thread.clone());
+            let (thread, worker) = (thread.id().into(), (&*post.name).into());
+            (self.shared.notify)(Notice::ThreadOpened { thread, worker, key: record.key.as_str().into() });
+        }
+        let unsaid = self.shared.take_words(&record);
+        let mut options = order.turn.clone();
+        options.input.splice(0..0, unsaid.iter().cloned().map(Input::Text));
+        record.unsaid = "[]".into();
+        match thread.start_turn(options).await {
+            Ok(turn) => {
+                let running = Running::new(turn, Arc::clone(post), link, record, held);
+                Ok(Turn::new(running, Arc::clone(&self.shared)))
+            }
+            Err(error) => {
+                unsaid.iter().for_each(|word| self.shared.leave_word(&record.id, word));
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Unloads the threads that the board has chosen.
+    async fn make_room(&self, link: &Link, place: &Place) {
+        for unused in &place.unload {
+            let thread = link.threads().remove(unused);
+            if let Some(thread) = thread
+                && let Err(error) = thread.unload().await
+            {
+                tracing::debug!(thread = %unused, %error, "a thread was not unloaded");
+            }
+            self.shared.board().unloaded(place.lease, unused);
+        }
+    }
+
+    async fn open(&self, order: &Order, link: &Link, place: &Place) -> Result<Thread, Refused> {
+        Ok(match &order.thread {
+            ThreadChoice::New(options) => link.client.start_thread(options.clone()).await?,
+            ThreadChoice::Existing(id, options) => {
+                let loaded = place.is_loaded.then(|| link.threads().get(id).cloned()).flatten();
+                match loaded {
+                    Some(thread) => thread,
+                    None => link.client.resume_thread(id, options.clone()).await?,
+                }
+            }
+        })
+    }
+
+    fn view(&self, post: &Post) -> WorkerView {
+        let status = post.status();
+        let group = self.shared.group(post);
+        let link = post.link();
+        let board = self.shared.board();
+        let slot = board.slot(post.slot);
+        WorkerView {
+            name: (&*post.name).into(),
+            group: group.name.clone(),
+            state: status.state,
+            reason: status.reason,
+            since: unix_ms(status.since),
+            pid: status.pid,
+            user_agent: link.as_ref().map(|link| link.client.greeting().user_agent.clone()),
+            dialect: link.as_ref().map(|link| dialect(&link.client)),
+            transport: match group.transport {
+                Transport::Stdio => "stdio",
+                Transport::Unix => "unix",
+                Transport::Ws(_) => "ws",
+            },
+            turns: slot.turns(),
+            turns_max: slot.turns_max,
+            threads_loaded: slot.threads(),
+            restarts: status.restarts,
+        }
+    }
+
+    fn post_named(&self, name: &str) -> Result<&Arc<Post>, NoSuchWorker> {
+        self.shared.posts.iter().find(|post| *post.name == *name).ok_or_else(|| NoSuchWorker(name.into()))
+    }
+
+    fn limits(&self) -> &Limits {
+        self.shared.limits()
+    }
+}
+
+/// An order that waits for its place; given up when it is dropped.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    id: WaitId,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.shared.board().cancel(self.id, Instant::now().into_std());
+    }
+}

@@ -1,0 +1,153 @@
+//! One worker of the pool, as its keeper and everybody else see it: its state, the link to it while there is one, and what
+//! is wished of it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use codex::{Client, Thread};
+use tokio::sync::watch;
+
+use crate::board::SlotId;
+use crate::register::Register;
+use crate::view::WorkerState;
+
+pub(crate) struct Post {
+    pub(crate) slot: SlotId,
+    pub(crate) group: usize,
+    /// Such as `main-0`.
+    pub(crate) name: Arc<str>,
+    status: Mutex<Status>,
+    link: Mutex<Option<Arc<Link>>>,
+    wish: watch::Sender<Wish>,
+    /// Approvals whose worker may ask for them again over its next link.
+    left: Mutex<BTreeSet<String>>,
+}
+
+/// How a worker is.
+#[derive(Clone, Debug)]
+pub(crate) struct Status {
+    pub(crate) state: WorkerState,
+    pub(crate) reason: Option<Box<str>>,
+    pub(crate) since: SystemTime,
+    pub(crate) pid: Option<u32>,
+    pub(crate) restarts: u64,
+}
+
+/// What is wished of a keeper.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// That it keeps its worker.
+    #[default]
+    Keep,
+    /// That it starts its worker anew, and why.
+    Restart(Box<str>),
+    /// That it ends.
+    Stop,
+}
+
+/// The connection to a worker in one of its lives.
+pub(crate) struct Link {
+    pub(crate) client: Client,
+    register: Mutex<Register>,
+    /// Those that are loaded.
+    threads: Mutex<HashMap<Box<str>, Thread>>,
+}
+
+impl Post {
+    pub(crate) fn new(slot: SlotId, group: usize, name: &str) -> Self {
+        let status = Status {
+            state: WorkerState::Starting,
+            reason: None,
+            since: SystemTime::now(),
+            pid: None,
+            restarts: 0,
+        };
+        Self {
+            slot,
+            group,
+            name: name.into(),
+            status: Mutex::new(status),
+            link: Mutex::new(None),
+            wish: watch::Sender::new(Wish::Keep),
+            left: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        lock(&self.status).clone()
+    }
+
+    pub(crate) fn set_status(&self, change: impl FnOnce(&mut Status)) {
+        change(&mut lock(&self.status));
+    }
+
+    /// The link, while there is one.
+    pub(crate) fn link(&self) -> Option<Arc<Link>> {
+        lock(&self.link).clone()
+    }
+
+    pub(crate) fn set_link(&self, link: Option<Arc<Link>>) {
+        *lock(&self.link) = link;
+    }
+
+    /// An approval waits for the worker to ask again.
+    pub(crate) fn leave(&self, approval: &str) {
+        lock(&self.left).insert(approval.into());
+    }
+
+    /// The worker has asked again.
+    pub(crate) fn reclaim(&self, approval: &str) {
+        lock(&self.left).remove(approval);
+    }
+
+    /// The approvals that the worker has not asked for again.
+    pub(crate) fn take_left(&self) -> BTreeSet<String> {
+        std::mem::take(&mut lock(&self.left))
+    }
+
+    /// Wishes something of the keeper; nothing is wished after a stop.
+    pub(crate) fn wish(&self, wish: Wish) {
+        self.wish.send_if_modified(|wished| {
+            let is_new = *wished != Wish::Stop;
+            if is_new {
+                *wished = wish;
+            }
+            is_new
+        });
+    }
+
+    /// Waits for a wish, and takes it; a stop stays. Cancel-safe.
+    pub(crate) async fn wished(&self) -> Wish {
+        let mut wishes = self.wish.subscribe();
+        let wish = wishes.wait_for(|wish| *wish != Wish::Keep).await.expect("the sender is in self").clone();
+        if wish != Wish::Stop {
+            self.wish.send_if_modified(|wished| {
+                if *wished == wish {
+                    *wished = Wish::Keep;
+                }
+                false
+            });
+        }
+        wish
+    }
+}
+
+impl Link {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, register: Mutex::default(), threads: Mutex::default() }
+    }
+
+    pub(crate) fn register(&self) -> MutexGuard<'_, Register> {
+        lock(&self.register)
+    }
+
+    pub(crate) fn threads(&self) -> MutexGuard<'_, HashMap<Box<str>, Thread>> {
+        lock(&self.threads)
+    }
+}
+
+/// Nothing here is left half changed by a panic.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

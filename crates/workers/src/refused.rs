@@ -1,0 +1,66 @@
+//! Why a turn was not started, and whether anything of it may have run.
+
+use std::time::Duration;
+
+use codex::CallError;
+
+/// Why a turn was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// Every place is taken, and as many wait as may, or this order has waited long enough.
+    #[error("all workers are busy: try again in {} s", retry_after.as_secs())]
+    Busy {
+        /// When it may be worth while to try again.
+        retry_after: Duration,
+    },
+    /// Switchboard is about to stop.
+    #[error("this server is stopping and takes no new turns: try again when it is back")]
+    Draining,
+    /// There is no such group.
+    #[error("there is no group of workers named {group:?}: it has {}", known.join(", "))]
+    NoSuchGroup {
+        /// The name that was asked for.
+        group: Box<str>,
+        /// The names that there are.
+        known: Vec<Box<str>>,
+    },
+    /// No worker of the group runs, and none will be started by itself.
+    #[error("no worker of the group runs: {reason}")]
+    NotReady {
+        /// Why.
+        reason: Box<str>,
+    },
+    /// There is no such thread, or it is not the caller's.
+    #[error("there is no thread {thread:?} of yours: start a new one")]
+    NoSuchThread {
+        /// Its id.
+        thread: Box<str>,
+    },
+    /// The worker was gone before it was asked.
+    #[error("the worker is gone: try again")]
+    WorkerGone,
+    /// The worker did not do it.
+    #[error(transparent)]
+    Worker(#[from] CallError),
+}
+
+impl Refused {
+    /// Whether the worker may have begun: an order that surely did not run may be made again without harm.
+    #[must_use]
+    pub fn work_may_have_run(&self) -> bool {
+        match self {
+            Self::Worker(error) => error.work_may_have_run(),
+            _ => false,
+        }
+    }
+
+    /// Whether it surely did not run, because its worker was gone: another one may do it.
+    pub(crate) fn is_worth_another_worker(&self) -> bool {
+        match self {
+            Self::WorkerGone => true,
+            Self::Worker(CallError::Refused(_)) => true,
+            Self::Worker(CallError::Unanswered { .. }) => !self.work_may_have_run(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A turn that has its place: its events, and what is written down of it. It ends exactly once.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Instant, SystemTime};
+
+use approvals::Stamp;
+use codex::{CallError, Input, TurnError, TurnEvent, TurnStatus, Usage};
+use futures_util::Stream as _;
+use store::Change;
+
+use crate::board::LeaseId;
+use crate::notice::{At, Notice};
+use crate::post::{Link, Post};
+use crate::shared::Shared;
+use crate::view::unix_ms;
+
+/// Items that change nothing: whatever else has begun may have had an effect.
+const HARMLESS: [&str; 4] = ["user_message", "agent_message", "reasoning", "plan"];
+
+/// How much of a moment in RFC 3339 is its day.
+const DAY_CHARS: usize = "2000-01-01".len();
+
+pub(crate) struct Running {
+    turn: codex::Turn,
+    pub(crate) at: At,
+    pub(crate) post: Arc<Post>,
+    pub(crate) link: Arc<Link>,
+    record: Box<store::Thread>,
+    usage: Usage,
+    /// How many items of each kind that may have had an effect have begun.
+    begun: BTreeMap<Box<str>, u32>,
+    has_ended: bool,
+    place: Held,
+}
+
+/// A place on a worker; given back when it is dropped.
+pub(crate) struct Held {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) lease: LeaseId,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shared.board().free(self.lease, Instant::now());
+        self.shared.freed.notify_waiters();
+    }
+}
+
+impl Running {
+    pub(crate) fn new(turn: codex::Turn, post: Arc<Post>, link: Arc<Link>, record: store::Thread, place: Held) -> Self {
+        let at = At {
+            thread: turn.thread().into(),
+            turn: turn.id().into(),
+            worker: Arc::clone(&post.name),
+            key: record.key.as_str().into(),
+        };
+        place.shared.board().named(place.lease, &at.turn);
+        let record = Box::new(store::Thread { last_turn: Some(at.turn.to_string()), ..record });
+        let running = Self {
+            turn,
+            at,
+            post,
+            link,
+            record,
+            usage: Usage::default(),
+            begun: BTreeMap::new(),
+            has_ended: false,
+            place,
+        };
+        running.write_down(store::TurnState::Running);
+        running.tell(Notice::TurnStarted { at: running.at.clone() });
+        running
+    }
+
+    /// The next event; `None` after the end.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<TurnEvent>> {
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        let Poll::Ready(event) = Pin::new(&mut self.turn).poll_next(context) else {
+            return Poll::Pending;
+        };
+        Poll::Ready(Some(match event {
+            Some(TurnEvent::TurnEnded { status, error }) => self.end(status, error),
+            Some(event) => {
+                self.see(&event);
+                event
+            }
+            None => self.end(TurnStatus::Lost, None),
+        }))
+    }
+
+    /// Reads on until the worker tells the end, also of a turn that was ended here before.
+    pub(crate) async fn finish(&mut self) {
+        loop {
+            let (status, error) = match self.turn.next().await {
+                Some(TurnEvent::TurnEnded { status, error }) => (status, error),
+                Some(event) => {
+                    self.see(&event);
+                    continue;
+                }
+                None => (TurnStatus::Lost, None),
+            };
+            if !self.has_ended {
+                self.end(status, error);
+            }
+            return;
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Whether it waits for a decision or for the result of a caller's tool.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.link.client.is_waiting(&self.at.thread)
+    }
+
+    pub(crate) fn interrupt(&self) {
+        self.turn.interrupt();
+    }
+
+    pub(crate) async fn steer(&self, input: &[Input]) -> Result<(), CallError> {
+        self.turn.steer(input).await
+    }
+
+    pub(crate) fn set_parked(&self, is_parked: bool) {
+        self.place.shared.board().set_parked(self.place.lease, is_parked);
+        if is_parked {
+            self.tell(Notice::TurnParked { at: self.at.clone() });
+        }
+    }
+
+    /// Ends it here, whatever the worker says of it later.
+    pub(crate) fn end(&mut self, status: TurnStatus, error: Option<TurnError>) -> TurnEvent {
+        self.has_ended = true;
+        let error = if status == TurnStatus::Lost { Some(self.explained(error)) } else { error };
+        self.record.unsaid = self.place.shared.words().take_json(&self.at.thread);
+        self.write_down(store::TurnState::Ended);
+        self.write_usage();
+        self.tell(Notice::TurnEnded { at: self.at.clone(), status, error: error.clone() });
+        TurnEvent::TurnEnded { status, error }
+    }
+
+    fn see(&mut self, event: &TurnEvent) {
+        match event {
+            TurnEvent::TokenUsage { last, .. } => add(&mut self.usage, last),
+            TurnEvent::ItemStarted { item } => {
+                if !HARMLESS.contains(&&*item.kind) {
+                    *self.begun.entry(item.kind.clone()).or_default() += 1;
+                }
+                self.tell(Notice::ItemStarted { at: self.at.clone(), item: item.clone() });
+            }
+            TurnEvent::ItemCompleted { item } => {
+                self.tell(Notice::ItemCompleted { at: self.at.clone(), item: item.clone() });
+            }
+            _ => {}
+        }
+    }
+
+    /// What a caller has to know of a turn that was lost: whether it may be run again without harm.
+    fn explained(&self, error: Option<TurnError>) -> TurnError {
+        let mut details = String::from("work may have run");
+        for (at, (kind, count)) in self.begun.iter().enumerate() {
+            let lead = if at == 0 { "; begun: " } else { ", " };
+            write!(details, "{lead}{count} × {kind}").expect("a string can be written to");
+        }
+        let message = error.map_or_else(|| "the worker told no end".into(), |error| error.message);
+        TurnError { message, kind: Some("worker_lost".into()), http_status: None, details: Some(details.into()) }
+    }
+
+    fn write_down(&self, state: store::TurnState) {
+        let used_at = unix_ms(SystemTime::now()).cast_signed();
+        let record = store::Thread { last_turn_state: Some(state), used_at, ..(*self.record).clone() };
+        self.place.shared.store.note(Change::Thread(record));
+    }
+
+    fn write_usage(&self) {
+        let added = store::UsageAdded {
+            key: self.record.key.clone(),
+            thread: self.record.id.clone(),
+            day: Stamp::now().to_string().chars().take(DAY_CHARS).collect(),
+            input: self.usage.input_tokens.cast_signed(),
+            cached: self.usage.cached_input_tokens.cast_signed(),
+            output: self.usage.output_tokens.cast_signed(),
+            reasoning: self.usage.reasoning_output_tokens.cast_signed(),
+            turns: 1,
+        };
+        self.place.shared.store.note(Change::Usage(added));
+    }
+
+    fn tell(&self, notice: Notice) {
+        (self.place.shared.notify)(notice);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.link.register().forget(&self.at.thread);
+    }
+}
+
+fn add(sum: &mut Usage, more: &Usage) {
+    sum.total_tokens += more.total_tokens;
+    sum.input_tokens += more.input_tokens;
+    sum.cached_input_tokens += more.cached_input_tokens;
+    sum.cache_write_input_tokens += more.cache_write_input_tokens;
+    sum.output_tokens += more.output_tokens;
+    sum.reasoning_output_tokens += more.reasoning_output_tokens;
+}

@@ -1,0 +1,108 @@
+//! What the pool's handle, its keepers and its turns share.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::SystemTime;
+
+use approvals::Approvals;
+use store::Store;
+use supervise::Ledger;
+use tokio::runtime::Handle;
+use tokio::sync::Notify as Bell;
+use tokio::task::JoinSet;
+
+use crate::board::{Board, SlotId};
+use crate::limits::Limits;
+use crate::notice::{Notice, Notify};
+use crate::parked::Parked;
+use crate::plan::{Group, Plan};
+use crate::post::{Post, lock};
+use crate::view::WorkerState;
+use crate::words::Words;
+
+pub(crate) struct Shared {
+    pub(crate) plan: Plan,
+    pub(crate) posts: Vec<Arc<Post>>,
+    board: Mutex<Board>,
+    parked: Mutex<Parked>,
+    words: Mutex<Words>,
+    pub(crate) store: Store,
+    pub(crate) approvals: Approvals,
+    pub(crate) ledger: Ledger,
+    pub(crate) notify: Notify,
+    /// Rung whenever a place becomes free.
+    pub(crate) freed: Bell,
+    runtime: Handle,
+    /// Turns that nobody reads, on their way to their end.
+    unread: Mutex<JoinSet<()>>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        plan: Plan,
+        posts: Vec<Arc<Post>>,
+        board: Board,
+        store: Store,
+        approvals: Approvals,
+        ledger: Ledger,
+        notify: Notify,
+    ) -> Self {
+        Self {
+            plan,
+            posts,
+            board: Mutex::new(board),
+            parked: Mutex::default(),
+            words: Mutex::default(),
+            store,
+            approvals,
+            ledger,
+            notify,
+            freed: Bell::new(),
+            runtime: Handle::current(),
+            unread: Mutex::default(),
+        }
+    }
+
+    /// The board. Nothing is awaited under this lock.
+    pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
+        lock(&self.board)
+    }
+
+    pub(crate) fn parked(&self) -> MutexGuard<'_, Parked> {
+        lock(&self.parked)
+    }
+
+    pub(crate) fn words(&self) -> MutexGuard<'_, Words> {
+        lock(&self.words)
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.plan.limits
+    }
+
+    pub(crate) fn post(&self, slot: SlotId) -> &Arc<Post> {
+        &self.posts[slot.0]
+    }
+
+    pub(crate) fn group(&self, post: &Post) -> &Group {
+        &self.plan.groups[post.group]
+    }
+
+    /// Sees to a turn that nobody reads; there are no more of these than there are places.
+    pub(crate) fn see_to(&self, ending: impl Future<Output = ()> + Send + 'static) {
+        let mut unread = lock(&self.unread);
+        while unread.try_join_next().is_some() {}
+        unread.spawn_on(ending, &self.runtime);
+    }
+
+    /// A worker is in another state, and everybody is told.
+    pub(crate) fn set_state(&self, post: &Post, state: WorkerState, reason: Option<Box<str>>) {
+        post.set_status(|status| {
+            status.state = state;
+            status.reason.clone_from(&reason);
+            status.since = SystemTime::now();
+        });
+        let (worker, group) = ((&*post.name).into(), self.group(post).name.clone());
+        tracing::info!(worker = %post.name, ?state, reason = reason.as_deref(), "worker");
+        (self.notify)(Notice::WorkerState { worker, group, state, reason });
+    }
+}

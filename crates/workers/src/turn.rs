@@ -1,0 +1,181 @@
+//! A turn of the pool: the stream of its events, with exactly one end. Dropped before it, the turn is interrupted, unless
+//! it waits for somebody: then it is parked.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use codex::{CallError, Input, TurnError, TurnEvent, TurnStatus};
+use futures_util::Stream;
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::notice::At;
+use crate::running::Running;
+use crate::shared::Shared;
+
+/// How often to look whether a request that is not on record yet is still open.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A turn of the pool.
+#[must_use = "a turn that is dropped is interrupted"]
+pub struct Turn {
+    /// Until its end has been told.
+    running: Option<Running>,
+    at: At,
+    shared: Arc<Shared>,
+    /// An event about a request that is not on record yet.
+    held: Option<TurnEvent>,
+    /// When something was last told.
+    told: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Turn {
+    pub(crate) fn new(running: Running, shared: Arc<Shared>) -> Self {
+        let at = running.at.clone();
+        let timer = Box::pin(sleep(shared.limits().stall_timeout));
+        Self { running: Some(running), at, shared, held: None, told: Instant::now(), timer }
+    }
+
+    /// Where it runs, and for whom.
+    #[must_use]
+    pub fn at(&self) -> &At {
+        &self.at
+    }
+
+    /// The next event; `None` after the end. Cancel-safe. The `request` of an approval is the id that it is decided by.
+    pub async fn next(&mut self) -> Option<TurnEvent> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    /// Asks the worker to stop; the turn's end comes as an event like any other.
+    pub fn interrupt(&self) {
+        if let Some(running) = &self.running {
+            running.interrupt();
+        }
+    }
+
+    /// Says something more to the agent while it works.
+    ///
+    /// # Errors
+    /// [`CallError`]; `Trap::NoSuchTurn` if the turn has just ended.
+    pub async fn steer(&self, input: &[Input]) -> Result<(), CallError> {
+        match &self.running {
+            Some(running) => running.steer(input).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it waits for a decision or for the result of a caller's tool.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.running.as_ref().is_some_and(Running::is_waiting)
+    }
+
+    /// Holds back what is not on record yet, and gives requests the names that they are decided by.
+    fn poll_held(&mut self, context: &mut Context<'_>) -> Poll<TurnEvent> {
+        let running = self.running.as_ref().expect("nothing is held after the end");
+        let Some(TurnEvent::ApprovalWanted { request, .. } | TurnEvent::ToolWanted { request, .. }) = &mut self.held else {
+            unreachable!("only requests are held back");
+        };
+        let mut named = running.link.register().poll_name(&self.at.thread, request, context);
+        if named.is_pending() && self.timer.as_mut().poll(context).is_ready() {
+            // A request that was over before anybody saw it is never recorded.
+            let is_open = running.link.client.open_requests().iter().any(|asked| asked.id.as_raw() == &**request);
+            if is_open {
+                self.timer.as_mut().reset(Instant::now() + LOOK_INTERVAL);
+                _ = self.timer.as_mut().poll(context);
+            } else {
+                named = Poll::Ready(request.clone());
+            }
+        }
+        let Poll::Ready(name) = named else { return Poll::Pending };
+        *request = name;
+        self.timer.as_mut().reset(Instant::now() + self.shared.limits().stall_timeout);
+        Poll::Ready(self.held.take().expect("it was just there"))
+    }
+
+    fn told(&mut self, mut event: TurnEvent) -> Option<TurnEvent> {
+        self.told = Instant::now();
+        match &mut event {
+            TurnEvent::ApprovalWanted { .. } | TurnEvent::ToolWanted { .. } => {
+                self.timer.as_mut().reset(self.told + LOOK_INTERVAL);
+                self.held = Some(event);
+                return None;
+            }
+            TurnEvent::ApprovalResolved { request } => {
+                let running = self.running.as_ref().expect("nothing is told after the end");
+                if let Some(name) = running.link.register().name_of(&self.at.thread, request) {
+                    *request = name;
+                }
+            }
+            TurnEvent::TurnEnded { .. } => self.running = None,
+            _ => {}
+        }
+        Some(event)
+    }
+
+    /// Ends a turn that says nothing for too long although nothing is waited for.
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<TurnEvent> {
+        let stall_timeout = self.shared.limits().stall_timeout;
+        while self.timer.as_mut().poll(context).is_ready() {
+            let Some(running) = &self.running else { return Poll::Pending };
+            let due = self.told + stall_timeout;
+            if Instant::now() < due {
+                self.timer.as_mut().reset(due);
+            } else if running.is_waiting() {
+                self.timer.as_mut().reset(Instant::now() + stall_timeout);
+            } else {
+                return Poll::Ready(self.stall());
+            }
+        }
+        Poll::Pending
+    }
+
+    fn stall(&mut self) -> TurnEvent {
+        let mut running = self.running.take().expect("only a running turn stalls");
+        let message = format!("the worker said nothing for {:?}: the turn was ended", self.shared.limits().stall_timeout);
+        let error =
+            TurnError { message: message.into(), kind: Some("stalled".into()), http_status: None, details: None };
+        let end = running.end(TurnStatus::Failed, Some(error));
+        self.shared.close(running);
+        end
+    }
+}
+
+impl Stream for Turn {
+    type Item = TurnEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<TurnEvent>> {
+        let this = &mut *self;
+        loop {
+            if this.held.is_some() {
+                return this.poll_held(context).map(Some);
+            }
+            let Some(running) = &mut this.running else {
+                return Poll::Ready(None);
+            };
+            match running.poll(context) {
+                Poll::Ready(None) => this.running = None,
+                Poll::Ready(Some(event)) => {
+                    if let Some(event) = this.told(event) {
+                        return Poll::Ready(Some(event));
+                    }
+                }
+                Poll::Pending => return this.poll_stalled(context).map(Some),
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        if running.is_waiting() {
+            self.shared.park(running);
+        } else {
+            self.shared.close(running);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Turns that wait for a caller's tool.
+
+use codex::{ThreadOptions, Tool, TurnEvent};
+use serde_json::json;
+use workers::{Order, ThreadChoice, ToolResult, Turn};
+
+use crate::support::{House, Setup, caller, finish, order, until, until_event};
+
+/// A prompt in a new thread that has a tool.
+fn with_tool(key: &str, prompt: &str) -> Order {
+    let tool = Tool {
+        namespace: None,
+        name: "ask".into(),
+        description: "asks".into(),
+        input_schema: json!({"type": "object"}),
+    };
+    let options = ThreadOptions { tools: vec![tool], ..ThreadOptions::default() };
+    Order { thread: ThreadChoice::New(options), ..order(key, prompt) }
+}
+
+async fn call_of(turn: &mut Turn) -> String {
+    until_event(turn, |event| match event {
+        TurnEvent::ToolWanted { call, .. } => Some(call.to_string()),
+        _ => None,
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_is_on_record_when_it_is_seen_and_its_result_goes_on_with_the_turn() {
+    let house = House::open(Setup::default()).await;
+    let mut turn = house.try_turn(with_tool("k", r#"[[tool ask {"q":1}]]"#)).await.unwrap();
+    let call = call_of(&mut turn).await;
+    let filter = store::ParkedCallFilter { id: Some(call.clone()), ..store::ParkedCallFilter::default() };
+    let rows = house.store.read(move |reader| reader.parked_calls(&filter)).await.unwrap();
+    assert_eq!((rows.len(), &*rows[0].tool, &*rows[0].arguments), (1, "ask", r#"{"q":1}"#));
+    house.pool.answer_call(&call, &caller("k"), ToolResult::text("42")).unwrap();
+    assert_eq!(finish(&mut turn).await.0, "Done after tool.");
+    assert!(house.pool.answer_call(&call, &caller("k"), ToolResult::text("43")).is_err());
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parked_turn_survives_its_caller_and_is_found_by_call_and_key() {
+    let house = House::open(Setup::default()).await;
+    let mut turn = house.try_turn(with_tool("k", "[[tool ask {}]]")).await.unwrap();
+    let call = call_of(&mut turn).await;
+    drop(turn);
+    assert_eq!(house.pool.load().parked, 1);
+    assert!(house.pool.parked_by_call(&call, &caller("other")).is_none());
+    assert!(house.pool.answer_call(&call, &caller("other"), ToolResult::text("no")).is_err());
+    let mut turn = house.pool.parked_by_call(&call, &caller("k")).expect("it is found");
+    house.pool.answer_call(&call, &caller("k"), ToolResult::text("42")).unwrap();
+    let (text, status, ends) = finish(&mut turn).await;
+    assert_eq!((&*text, &*status, ends), ("Done after tool.", "Completed", 1));
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parked_turn_that_nobody_claims_runs_on_when_it_has_its_result() {
+    let house = House::open(Setup::default()).await;
+    let mut turn = house.try_turn(with_tool("k", "[[tool ask {}]]")).await.unwrap();
+    let call = call_of(&mut turn).await;
+    drop(turn);
+    house.pool.answer_call(&call, &caller("k"), ToolResult::text("42")).unwrap();
+    until("its place is free", || house.pool.load().turns == 0).await;
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_gives_no_result_fails_when_its_time_is_over() {
+    let limits = workers::Limits {
+        tool_call_timeout: std::time::Duration::from_millis(200),
+        ..workers::Limits::default()
+    };
+    let house = House::open(Setup { limits, ..Setup::default() }).await;
+    let mut turn = house.try_turn(with_tool("k", "[[tool ask {}]]")).await.unwrap();
+    let failed = until_event(&mut turn, |event| match event {
+        TurnEvent::ItemCompleted { item } if &*item.kind == "dynamic_tool_call" => Some(item.clone()),
+        _ => None,
+    })
+    .await;
+    assert_eq!(failed.status.as_deref(), Some("failed"));
+    assert!(failed.raw.get().contains("no result in time"), "{}", failed.raw.get());
+    assert_eq!(finish(&mut turn).await.1, "Completed");
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hundreds_of_turns_wait_on_one_worker() {
+    const TURNS: usize = 256;
+    let setup = Setup { turns_max: TURNS, threads_loaded_max: TURNS, ..Setup::default() };
+    let house = House::open(setup).await;
+    let mut calls = Vec::new();
+    for number in 0..TURNS {
+        let key = format!("k{number}");
+        let mut turn = house.try_turn(with_tool(&key, "[[tool ask {}]]")).await.unwrap();
+        calls.push((call_of(&mut turn).await, key));
+    }
+    until("all are parked", || house.pool.load().parked == TURNS).await;
+    for (call, key) in &calls {
+        let mut turn = house.pool.parked_by_call(call, &caller(key)).expect("each finds its own");
+        house.pool.answer_call(call, &caller(key), ToolResult::text(key)).unwrap();
+        assert_eq!(finish(&mut turn).await.1, "Completed");
+    }
+    assert_eq!(house.pool.load().turns, 0);
+    house.stop().await;
+}

@@ -1,0 +1,88 @@
+//! Workers that outlive us.
+
+use approvals::{Person, Verdict};
+use codex::TurnEvent;
+use workers::{Transport, WorkerState};
+
+use crate::support::{House, Setup, next, until, until_event};
+
+fn unix() -> Setup {
+    Setup { transport: Transport::Unix, ..Setup::default() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_detached_worker_is_found_again_with_what_it_waits_for() {
+    let house = House::open(unix()).await;
+    let mut turn = house.turn("[[shell touch x]]").await;
+    let id = until_event(&mut turn, |event| match event {
+        TurnEvent::ApprovalWanted { request, .. } => Some(request.to_string()),
+        _ => None,
+    })
+    .await;
+    let pid = house.pool.workers()[0].pid.unwrap();
+    let house = house.reopen_in_mid_turn(turn).await;
+    house.until_ready().await;
+    assert_eq!(house.pool.workers()[0].pid, Some(pid));
+    let view = house.one_pending().await;
+    assert_eq!(view.id, id);
+    until("the turn is followed", || house.pool.load().parked == 1).await;
+    house.approvals.decide(&id, &view.shown_hash, Verdict::Allow, Person::operator("ada")).await.unwrap();
+    until("the turn has ended", || house.pool.load().turns == 0).await;
+    stop_for_good(house, pid).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_stdio_the_same_approval_is_orphaned_and_the_thread_can_go_on() {
+    let house = House::open(Setup::default()).await;
+    let mut turn = house.turn("[[shell touch x]]").await;
+    let thread = turn.at().thread.to_string();
+    let id = until_event(&mut turn, |event| match event {
+        TurnEvent::ApprovalWanted { request, .. } => Some(request.to_string()),
+        _ => None,
+    })
+    .await;
+    let house = house.reopen_in_mid_turn(turn).await;
+    house.until_ready().await;
+    house.until_state(&id, store::ApprovalState::Orphaned).await;
+    let mut again = house.try_turn(crate::support::order_in("k", &thread, "[[text]]")).await.unwrap();
+    while next(&mut again).await.is_some() {}
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_detached_worker_that_dies_is_replaced_and_its_approval_orphaned() {
+    let house = House::open(unix()).await;
+    let mut turn = house.turn("[[shell touch x]]").await;
+    let id = until_event(&mut turn, |event| match event {
+        TurnEvent::ApprovalWanted { request, .. } => Some(request.to_string()),
+        _ => None,
+    })
+    .await;
+    let pid = house.pool.workers()[0].pid.unwrap();
+    let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    let mut last = None;
+    while let Some(event) = next(&mut turn).await {
+        last = Some(event);
+    }
+    assert!(matches!(last, Some(TurnEvent::TurnEnded { status: codex::TurnStatus::Lost, .. })), "{last:?}");
+    until("another process is ready", || {
+        let worker = &house.pool.workers()[0];
+        worker.pid.is_some_and(|now| now != pid) && worker.state == WorkerState::Ready
+    })
+    .await;
+    house.until_state(&id, store::ApprovalState::Orphaned).await;
+    let pid = house.pool.workers()[0].pid.unwrap();
+    stop_for_good(house, pid).await;
+}
+
+/// Stops the pool, which leaves the worker running, and then the worker.
+async fn stop_for_good(house: House, pid: u32) {
+    let socket = house.path().join("main-0.sock");
+    let keep = house.path().to_owned();
+    assert!(keep.exists());
+    let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    house.pool.stop().await;
+    assert!(socket.exists(), "a detached worker goes on");
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+}
