@@ -4,6 +4,8 @@ mod approvals;
 mod deaths;
 mod parking;
 mod placing;
+#[cfg(feature = "real-codex")]
+mod real;
 mod reattach;
 mod support;
 mod turns;
