@@ -6,6 +6,8 @@ mod approvals;
 mod deaths;
 mod parking;
 mod placing;
+#[cfg(feature = "real-codex")]
+mod real;
 mod reattach;
 mod support;
 mod turns;

@@ -7,7 +7,7 @@ use workers::{Order, ThreadChoice, ToolResult, Turn};
 use crate::support::{House, Setup, caller, finish, order, until, until_event};
 
 /// A prompt in a new thread that has a tool.
-fn with_tool(key: &str, prompt: &str) -> Order {
+pub(crate) fn with_tool(key: &str, prompt: &str) -> Order {
     let tool = Tool {
         namespace: None,
         name: "ask".into(),
@@ -18,7 +18,7 @@ fn with_tool(key: &str, prompt: &str) -> Order {
     Order { thread: ThreadChoice::New(options), ..order(key, prompt) }
 }
 
-async fn call_of(turn: &mut Turn) -> String {
+pub(crate) async fn call_of(turn: &mut Turn) -> String {
     until_event(turn, |event| match event {
         TurnEvent::ToolWanted { call, .. } => Some(call.to_string()),
         _ => None,
