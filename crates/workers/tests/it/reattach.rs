@@ -4,7 +4,7 @@ use approvals::{Person, Verdict};
 use codex::TurnEvent;
 use workers::{Transport, WorkerState};
 
-use crate::support::{House, Setup, next, until, until_event};
+use crate::support::{House, Setup, kill, next, until, until_event};
 
 fn unix() -> Setup {
     Setup { transport: Transport::Unix, ..Setup::default() }
@@ -59,8 +59,7 @@ async fn a_detached_worker_that_dies_is_replaced_and_its_approval_orphaned() {
     })
     .await;
     let pid = house.pool.workers()[0].pid.unwrap();
-    let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    kill(pid);
     let mut last = None;
     while let Some(event) = next(&mut turn).await {
         last = Some(event);
@@ -77,12 +76,9 @@ async fn a_detached_worker_that_dies_is_replaced_and_its_approval_orphaned() {
 }
 
 /// Stops the pool, which leaves the worker running, and then the worker.
-async fn stop_for_good(house: House, pid: u32) {
+pub(crate) async fn stop_for_good(house: House, pid: u32) {
     let socket = house.path().join("main-0.sock");
-    let keep = house.path().to_owned();
-    assert!(keep.exists());
-    let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
     house.pool.stop().await;
     assert!(socket.exists(), "a detached worker goes on");
-    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    kill(pid);
 }
