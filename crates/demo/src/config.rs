@@ -15,6 +15,7 @@ pub(crate) struct Config {
     pub(crate) model_provider: String,
     pub(crate) approval_policy: ApprovalPolicy,
     pub(crate) sandbox_mode: SandboxMode,
+    pub(crate) thread_unload_delay_secs: u32,
 }
 
 impl Default for Config {
@@ -24,6 +25,7 @@ impl Default for Config {
             model_provider: "demo".to_owned(),
             approval_policy: ApprovalPolicy::OnRequest,
             sandbox_mode: SandboxMode::ReadOnly,
+            thread_unload_delay_secs: 60,
         }
     }
 }

@@ -1,5 +1,8 @@
 //! One loaded thread: what is known of it, who listens, and the file that keeps it.
 
+use std::time::{Duration, Instant};
+
+use crate::clock::Now;
 use crate::home::{Home, ThreadFile, Unopened};
 use crate::outputs::ConnectionId;
 use crate::play::Act;
@@ -23,6 +26,10 @@ pub(crate) struct Thread {
     pub(crate) recency_ms: u64,
     pub(crate) status: Status,
     pub(crate) subscribers: Vec<ConnectionId>,
+    /// How long it stays loaded when it is quiet and nobody listens; for ever with the workers of old.
+    pub(crate) unload_delay: Option<Duration>,
+    /// When somebody last stopped listening, or a turn ended.
+    pub(crate) quiet_since: Option<Instant>,
     /// The subscriptions of v1, by id.
     pub(crate) listeners: Vec<(String, ConnectionId)>,
     pub(crate) turns_begun: u64,
@@ -73,6 +80,8 @@ impl Thread {
             recency_ms: created_ms,
             status: Status::Idle,
             subscribers: Vec::new(),
+            unload_delay: None,
+            quiet_since: None,
             listeners: Vec::new(),
             turns_begun: 0,
             turn: None,
@@ -132,15 +141,23 @@ impl Thread {
     }
 
     /// Takes a connection's listeners with it. Says whether it was subscribed.
-    pub(crate) fn unsubscribe(&mut self, connection: ConnectionId) -> bool {
+    pub(crate) fn unsubscribe(&mut self, connection: ConnectionId, now: Now) -> bool {
+        self.quiet_since = Some(now.instant);
         let before = self.subscribers.len();
         self.subscribers.retain(|subscriber| *subscriber != connection);
         self.listeners.retain(|(_, listener)| *listener != connection);
         self.subscribers.len() < before
     }
 
+    /// When it is to be unloaded, if nothing happens until then.
+    pub(crate) fn unload_due(&self) -> Option<Instant> {
+        let is_quiet = self.subscribers.is_empty() && self.turn.is_none();
+        Some(self.quiet_since.filter(|_| is_quiet)? + self.unload_delay?)
+    }
+
     pub(crate) fn set_status(&mut self, status: Status, stage: &mut Stage) {
         self.status = status;
+        self.quiet_since = Some(stage.now.instant);
         self.say(Event::Status(status), stage);
     }
 

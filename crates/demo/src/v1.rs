@@ -160,7 +160,7 @@ fn remove_listener(worker: &mut Worker, call: &Call, params: &SubscriptionParams
         return Err(Refusal::invalid(format!("subscription not found: {id}")));
     };
     if !thread.listeners.iter().any(|(_, connection)| *connection == owner) {
-        thread.unsubscribe(owner);
+        thread.unsubscribe(owner, worker.stage.now);
     }
     worker.stage.answer(call, &json!({}));
     Ok(())

@@ -17,6 +17,7 @@ pub(crate) use calls::call;
 pub(crate) use handshake::user_agent;
 pub(crate) use open::{absolute, default_settings};
 pub(crate) use speech::{DeltaFrame, ask, decision, say, say_in};
+pub(crate) use threads::unload_quiet;
 
 /// The codex version that is spoken.
 pub(crate) fn version() -> &'static str {

@@ -69,8 +69,9 @@ impl Worker {
     /// A client has gone. Its threads stay, and what they wait for.
     pub fn handle_closed(&mut self, connection: ConnectionId) {
         self.stage.connections.remove(&connection);
+        let now = self.stage.now;
         for thread in self.threads.values_mut() {
-            thread.unsubscribe(connection);
+            thread.unsubscribe(connection, now);
         }
     }
 
@@ -99,10 +100,11 @@ impl Worker {
 
     /// When [`Worker::handle_timeout`] is wanted.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let acts = self.threads.values().filter_map(|thread| due(thread, &self.stage)).min();
+        let acts = self.threads.values().filter_map(|thread| due(thread, &self.stage));
+        let unloads = self.threads.values().filter_map(Thread::unload_due);
         match self.stage.outputs.paused_until() {
             Some(until) => Some(until),
-            None => acts,
+            None => acts.chain(unloads).min(),
         }
     }
 
@@ -117,6 +119,7 @@ impl Worker {
                 turn::advance(thread, &mut self.stage);
             }
         }
+        v2::unload_quiet(self);
     }
 
     /// The next thing to do; none while there is nothing, or while output is held back.

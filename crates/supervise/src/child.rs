@@ -17,19 +17,20 @@ use crate::stdin::Stdin;
 
 /// A started process with its pipes. Dropped without [`stop`](Self::stop), it is killed with all that it started.
 pub struct Child {
+    /// The process itself. The first to be dropped: a process that ends because its stdin was closed can no longer be asked
+    /// what it started.
+    pub process: Process,
     /// Where lines to the process go.
     pub stdin: Stdin,
     /// What the process says; whoever owns the child must read it, or the process blocks.
     pub stdout: ChildStdout,
-    /// The process itself.
-    pub process: Process,
 }
 
 impl Child {
     pub(crate) fn new(mut started: Started, limits: Limits) -> Self {
         let stdin = started.leader.stdin.take().expect("the launch pipes stdin");
         let stdout = started.leader.stdout.take().expect("the launch pipes stdout");
-        Self { stdin: Stdin::new(stdin, limits), stdout, process: Process::new(started, limits) }
+        Self { process: Process::new(started, limits), stdin: Stdin::new(stdin, limits), stdout }
     }
 
     /// Climbs the ladder until the process has ended, and says which rung ended it.

@@ -64,7 +64,7 @@ impl fmt::Display for Exit {
         let Self { program, pid, ending, rung, lifetime, was_short_of_memory: _, stderr } = self;
         write!(f, "{program} (pid {pid}) {ending} after {lifetime:.1?}")?;
         if self.reason() == EndReason::OutOfMemory {
-            f.write_str(" for lack of memory")?;
+            f.write_str(", out of memory")?;
         }
         if let Some(rung) = rung {
             write!(f, ", stopped by {rung}")?;

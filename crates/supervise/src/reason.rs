@@ -50,7 +50,7 @@ impl EndReason {
 impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Clean => "it exited unasked",
+            Self::Clean => "it exited with code 0",
             Self::Code(code) => return write!(f, "it exited with code {code}"),
             Self::Signal(number) => return write!(f, "it was killed by {}", SignalName(*number)),
             Self::OutOfMemory => "it ran out of memory",
@@ -134,6 +134,27 @@ mod tests {
             let reason = exit.reason();
             writeln!(reasons, "{exit}\n  {}: {reason}", reason.name()).unwrap();
         }
-        expect![].assert_eq(&reasons);
+        expect![[r#"
+            codex (pid 123) exited with code 0 after 1.0s; nothing on stderr
+              clean: it exited with code 0
+            codex (pid 123) exited with code 3 after 1.0s; last stderr: memory allocation of 8 bytes failed
+              code: it exited with code 3
+            codex (pid 123) was killed by SIGKILL after 1.0s; nothing on stderr
+              signal: it was killed by SIGKILL
+            codex (pid 123) was killed by SIGKILL after 1.0s, out of memory; nothing on stderr
+              out_of_memory: it ran out of memory
+            codex (pid 123) was killed by SIGKILL after 1.0s, stopped by SIGKILL; nothing on stderr
+              signal: it was killed by SIGKILL
+            codex (pid 123) was killed by SIGABRT (core dumped) after 1.0s; last stderr: thread 'main' panicked
+              signal: it was killed by SIGABRT
+            codex (pid 123) was killed by SIGABRT (core dumped) after 1.0s, out of memory; last stderr: started | memory allocation of 8589934592 bytes failed
+              out_of_memory: it ran out of memory
+            codex (pid 123) was killed by SIGABRT (core dumped) after 1.0s, out of memory; last stderr: FATAL ERROR: Reached heap limit - JavaScript heap out of memory
+              out_of_memory: it ran out of memory
+            codex (pid 123) ended in an unknown way after 1.0s; nothing on stderr
+              link_lost: the link to it was lost
+            codex (pid 123) still runs in spite of SIGKILL after 1.0s; nothing on stderr
+              link_lost: the link to it was lost
+        "#]].assert_eq(&reasons);
     }
 }

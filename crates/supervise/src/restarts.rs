@@ -108,3 +108,224 @@ impl Restarts {
         longest.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0).max(least).min(wait_max.max(least))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Plays ends of the form `seconds since the start of it all: reason after uptime`, and tells the verdicts.
+    fn check(policy: RestartPolicy, jitter: f64, ends: &str, expect: &Expect) {
+        let start = Instant::now();
+        let mut restarts = Restarts::new(policy);
+        let mut told = String::new();
+        for line in ends.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let Some((at, end)) = line.split_once(": ") else {
+                restarts.reset();
+                writeln!(told, "{line}").unwrap();
+                continue;
+            };
+            let (reason, uptime) = end.split_once(" after ").unwrap();
+            let now = start + Duration::from_secs(at.parse().unwrap());
+            let uptime = Duration::from_secs(uptime.parse().unwrap());
+            match restarts.handle_end(&reason_of(reason), uptime, jitter, now) {
+                Verdict::RestartAt(at) => writeln!(told, "{line}: restart in {:?}", at - now).unwrap(),
+                Verdict::GiveUp(why) => writeln!(told, "{line}: give up: {why}").unwrap(),
+            }
+        }
+        expect.assert_eq(&told);
+    }
+
+    fn reason_of(name: &str) -> EndReason {
+        let all = [
+            EndReason::Clean,
+            EndReason::Code(1),
+            EndReason::Signal(11),
+            EndReason::OutOfMemory,
+            EndReason::CouldNotStart,
+            EndReason::StartRefused,
+            EndReason::HandshakeFailed,
+            EndReason::ProtocolMismatch,
+            EndReason::LinkLost,
+        ];
+        all.into_iter().find(|reason| reason.name() == name).unwrap()
+    }
+
+    #[test]
+    fn a_worker_that_crashes_three_times_in_five_minutes_is_given_up_until_asked_for() {
+        check(
+            RestartPolicy::WORKER,
+            0.0,
+            "
+            0: signal after 1
+            100: code after 99
+            299: signal after 198
+            1000: code after 0
+            asked for
+            1001: code after 1
+            ",
+            &expect![[r#"
+                0: signal after 1: restart in 100ms
+                100: code after 99: restart in 100ms
+                299: signal after 198: give up: it ended 3 times within 300s; at last it was killed by SIGSEGV
+                1000: code after 0: give up: it ended 3 times within 300s; at last it was killed by SIGSEGV
+                asked for
+                1001: code after 1: restart in 100ms
+            "#]],
+        );
+    }
+
+    #[test]
+    fn crashes_that_are_far_apart_are_forgiven() {
+        check(
+            RestartPolicy::WORKER,
+            0.0,
+            "0: code after 1\n299: code after 1\n300: code after 1\n599: code after 1",
+            &expect![[r#"
+                0: code after 1: restart in 100ms
+                299: code after 1: restart in 200ms
+                300: code after 1: restart in 400ms
+                599: code after 1: restart in 800ms
+            "#]],
+        );
+    }
+
+    #[test]
+    fn waits_double_until_it_has_run_long_enough() {
+        let patient = RestartPolicy { ends_max: 100, ..RestartPolicy::TOOL_SERVER };
+        let ends = "
+            0: clean after 0
+            1: handshake_failed after 0
+            2: link_lost after 0
+            3: code after 0
+            4: code after 59
+            5: code after 0
+            6: code after 0
+            7: code after 0
+            8: code after 0
+            9: code after 0
+            10: code after 60
+            11: code after 0
+        ";
+        check(
+            patient,
+            0.0,
+            ends,
+            &expect![[r#"
+            0: clean after 0: restart in 100ms
+            1: handshake_failed after 0: restart in 200ms
+            2: link_lost after 0: restart in 400ms
+            3: code after 0: restart in 800ms
+            4: code after 59: restart in 1.6s
+            5: code after 0: restart in 3.2s
+            6: code after 0: restart in 6.4s
+            7: code after 0: restart in 12.8s
+            8: code after 0: restart in 15s
+            9: code after 0: restart in 15s
+            10: code after 60: restart in 100ms
+            11: code after 0: restart in 200ms
+        "#]],
+        );
+        check(
+            patient,
+            1.0,
+            ends,
+            &expect![[r#"
+            0: clean after 0: restart in 200ms
+            1: handshake_failed after 0: restart in 400ms
+            2: link_lost after 0: restart in 800ms
+            3: code after 0: restart in 1.6s
+            4: code after 59: restart in 3.2s
+            5: code after 0: restart in 6.4s
+            6: code after 0: restart in 12.8s
+            7: code after 0: restart in 25.6s
+            8: code after 0: restart in 30s
+            9: code after 0: restart in 30s
+            10: code after 60: restart in 200ms
+            11: code after 0: restart in 400ms
+        "#]],
+        );
+    }
+
+    #[test]
+    fn what_cannot_start_is_not_tried_again_and_an_exhausted_machine_is_given_time() {
+        check(
+            RestartPolicy::TOOL_SERVER,
+            0.5,
+            "0: could_not_start after 0",
+            &expect![[r#"
+            0: could_not_start after 0: give up: it could not be started; trying again would not change that
+        "#]],
+        );
+        check(
+            RestartPolicy::TOOL_SERVER,
+            0.5,
+            "0: protocol_mismatch after 0",
+            &expect![[r#"
+            0: protocol_mismatch after 0: give up: it speaks no protocol that we know; trying again would not change that
+        "#]],
+        );
+        check(
+            RestartPolicy::TOOL_SERVER,
+            0.5,
+            "0: out_of_memory after 90\n9: start_refused after 0",
+            &expect![[r#"
+            0: out_of_memory after 90: restart in 5s
+            9: start_refused after 0: restart in 5s
+        "#]],
+        );
+    }
+
+    fn any_reason() -> impl Strategy<Value = EndReason> {
+        prop_oneof![
+            Just(EndReason::Clean),
+            any::<i32>().prop_map(EndReason::Code),
+            Just(EndReason::OutOfMemory),
+            Just(EndReason::HandshakeFailed),
+            Just(EndReason::LinkLost),
+        ]
+    }
+
+    proptest! {
+        /// Whatever it dies of and however long it runs in between: in no window are there more starts than ends are
+        /// allowed, every wait is within its bounds, and what was given up stays so until it is asked for.
+        #[test]
+        fn never_more_starts_than_allowed_within_the_window(
+            runs in prop::collection::vec((any_reason(), 0_u64..400_000, 0.0..=1.0), 1..60),
+            policy in prop_oneof![Just(RestartPolicy::WORKER), Just(RestartPolicy::TOOL_SERVER)],
+        ) {
+            let mut restarts = Restarts::new(policy);
+            let mut now = Instant::now();
+            let mut starts = vec![now];
+            let mut given_up = None;
+            for (reason, uptime, jitter) in runs {
+                let uptime = Duration::from_millis(uptime);
+                now += uptime;
+                match restarts.handle_end(&reason, uptime, jitter, now) {
+                    Verdict::RestartAt(at) => {
+                        prop_assert!(given_up.is_none());
+                        let wait = at - now;
+                        let least = if reason == EndReason::OutOfMemory { policy.exhausted_wait_min } else { policy.wait_min };
+                        prop_assert!(least <= wait && wait <= policy.wait_max, "{wait:?}");
+                        now = at;
+                        starts.push(now);
+                    }
+                    Verdict::GiveUp(why) => {
+                        prop_assert!(given_up.is_none_or(|earlier| earlier == why));
+                        given_up = Some(why);
+                    }
+                }
+            }
+            for (number, start) in starts.iter().enumerate() {
+                let within = starts[number..].iter().take_while(|later| **later - *start < policy.window).count();
+                prop_assert!(within <= policy.ends_max, "{within} starts");
+            }
+            restarts.reset();
+            prop_assert!(matches!(restarts.handle_end(&EndReason::Code(1), Duration::ZERO, 0.5, now), Verdict::RestartAt(_)));
+        }
+    }
+}

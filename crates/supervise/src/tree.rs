@@ -1,5 +1,5 @@
 //! Everything that one process has started, however far it ran: found by descent, by process session, and by a mark in
-//! its environment; stopped first so that it starts nothing more and no parent dies before its children were seen, then
+//! its environment; stopped first, so that it starts nothing more and no parent dies before its children were seen, then
 //! killed. A tree that grows meanwhile is walked again, a bounded number of times.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +11,17 @@ use crate::environment::Mark;
 use crate::identity::{Environment, Identity, Stat};
 use crate::leaders::Census;
 
-/// How often a tree is looked at before what was found is killed: a tree that grows faster than it can be stopped is
-/// killed as far as it is known, and then looked at again.
-const STOP_WALKS_MAX: usize = 8;
+/// How many looks may find no member before the rest is taken to be found. Two are enough if nobody on the whole machine was
+/// new after them (two, for the sake of a member in the middle of an exec); where processes come and go all the time, one
+/// of them may be a member that was gone before it could be asked.
+const FRUITLESS_LOOKS_MAX: usize = 8;
 
-/// How often the whole is done again. Each time kills all that it finds, so only a tree that outgrows two hundred walks
-/// in a row gets away, and where orphans are adopted not even that one.
-const KILLS_MAX: usize = 32;
+/// How many looks in all: only a tree that outruns so many, a fraction of a millisecond apart, gets away; and where orphans
+/// are adopted not even that one.
+const LOOKS_MAX: usize = 1_000;
+
+/// How many looks may find another member before those that were found are killed.
+const LOOKS_PER_KILL_MAX: usize = 32;
 
 /// What belongs to one child, to one detached worker, or to one Switchboard that is gone.
 pub(crate) struct Tree {
@@ -42,16 +46,18 @@ impl Tree {
 
     /// Kills every member; how many there were. Best before the leader is reaped, while its group can be told.
     pub(crate) fn kill(&mut self) -> usize {
+        let mut census = Census::take();
         let mut killed = BTreeSet::new();
-        for _ in 0..KILLS_MAX {
-            let found = self.stop(&killed);
-            if found.is_empty() {
+        for _ in 0..LOOKS_MAX / LOOKS_PER_KILL_MAX {
+            let stopped = self.stop(&mut census, &killed);
+            if stopped.is_empty() {
                 break;
             }
-            for member in &found {
+            for member in &stopped {
                 member.signal(Signal::KILL);
             }
-            killed.extend(found);
+            killed.extend(stopped);
+            census.renew();
         }
         killed.len()
     }
@@ -62,42 +68,47 @@ impl Tree {
     }
 
     /// Stops all members but those that have already been killed.
-    fn stop(&mut self, killed: &BTreeSet<Identity>) -> BTreeSet<Identity> {
+    fn stop(&mut self, census: &mut Census, killed: &BTreeSet<Identity>) -> BTreeSet<Identity> {
         let mut stopped = BTreeSet::new();
-        for _ in 0..STOP_WALKS_MAX {
-            let mut new = self.members(&Census::take());
+        let mut fruitless_looks = 0;
+        for _ in 0..LOOKS_PER_KILL_MAX {
+            let mut new = self.members(census);
             new.retain(|member| !killed.contains(member) && !stopped.contains(member));
-            if new.is_empty() {
-                break;
-            }
             for member in &new {
                 member.signal(Signal::STOP);
             }
+            fruitless_looks = if new.is_empty() { fruitless_looks + 1 } else { 0 };
             stopped.extend(new);
+            let is_quiet = !census.renew();
+            if fruitless_looks == FRUITLESS_LOOKS_MAX || (is_quiet && fruitless_looks > 1) {
+                break;
+            }
         }
         stopped
     }
 
     /// All members that run.
     fn members(&mut self, census: &Census) -> BTreeSet<Identity> {
-        // Only as long as the leader is at least a zombie is the number of its group nobody else's.
-        let group = self.leader.filter(|leader| census.processes.iter().any(|stat| stat.identity == *leader));
-        let mut roots: BTreeSet<Identity> =
-            census.processes.iter().filter(|stat| self.is_root(stat, group)).map(|stat| stat.identity).collect();
+        let mut roots = self.roots(census);
         if self.leader.is_some() {
             roots.extend(census.adopted.iter().filter(|stat| is_forsaken(stat, census)).map(|stat| stat.identity));
         }
         let belonging = belonging(&census.processes, roots);
         self.known.extend(&belonging);
         let runs = |stat: &&Stat| !stat.is_zombie && belonging.contains(&stat.identity);
-        census.processes.iter().filter(runs).map(|stat| stat.identity).collect()
+        census.processes.values().filter(runs).map(|stat| stat.identity).collect()
     }
 
-    fn is_root(&mut self, stat: &Stat, group: Option<Identity>) -> bool {
-        let identity = stat.identity;
-        self.known.contains(&identity)
-            || group.is_some_and(|leader| stat.group == leader.pid)
-            || self.is_marked(identity)
+    /// Those that are told to be members by what they are, and not by whom they come from.
+    fn roots(&mut self, census: &Census) -> BTreeSet<Identity> {
+        // Only as long as the leader is at least a zombie is the number of its group nobody else's.
+        let is_held =
+            |leader: &Identity| census.processes.get(&leader.pid).is_some_and(|stat| stat.identity == *leader);
+        let group = self.leader.filter(is_held).map(|leader| leader.pid);
+        let is_root = |stat: &&Stat| {
+            self.known.contains(&stat.identity) || group == Some(stat.group) || self.is_marked(stat.identity)
+        };
+        census.processes.values().filter(is_root).map(|stat| stat.identity).collect()
     }
 
     fn is_marked(&mut self, identity: Identity) -> bool {
@@ -127,21 +138,63 @@ fn is_forsaken(adopted: &Stat, census: &Census) -> bool {
 /// The roots and all that descends from them: by parent, or by the process session that one of them leads, which only
 /// its own descendants can be in. Never we, nor anything by way of us: we may ourselves have been started from the tree of
 /// a Switchboard that is gone.
-fn belonging(processes: &[Stat], mut found: BTreeSet<Identity>) -> BTreeSet<Identity> {
+fn belonging(processes: &BTreeMap<u32, Stat>, mut found: BTreeSet<Identity>) -> BTreeSet<Identity> {
     let us = process::id();
     found.retain(|identity| identity.pid != us);
-    let by_pid: BTreeMap<u32, Identity> = processes.iter().map(|stat| (stat.identity.pid, stat.identity)).collect();
     loop {
-        let is_found = |pid: &u32| by_pid.get(pid).is_some_and(|identity| found.contains(identity));
+        let is_found = |pid: u32| processes.get(&pid).is_some_and(|stat| found.contains(&stat.identity));
         let more: Vec<Identity> = processes
-            .iter()
+            .values()
             .filter(|stat| stat.identity.pid != us && !found.contains(&stat.identity))
-            .filter(|stat| is_found(&stat.parent) || is_found(&stat.session))
+            .filter(|stat| is_found(stat.parent) || is_found(stat.session))
             .map(|stat| stat.identity)
             .collect();
         if more.is_empty() {
             return found;
         }
         found.extend(more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Processes as `pid parent session`, and who belongs to those that are marked with a star.
+    fn check(processes: &str, expected: &[u32]) {
+        let mut all = BTreeMap::new();
+        let mut roots = BTreeSet::new();
+        for line in processes.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let fields: Vec<u32> = line.trim_end_matches(" *").split(' ').map(|field| field.parse().unwrap()).collect();
+            let [pid, parent, session] = fields[..] else { panic!("{line}") };
+            let identity = Identity { pid, start_time: u64::from(pid) };
+            all.insert(pid, Stat { identity, parent, group: pid, session, is_zombie: false });
+            if line.ends_with('*') {
+                roots.insert(identity);
+            }
+        }
+        let found: Vec<u32> = belonging(&all, roots).into_iter().map(|identity| identity.pid).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn descendants_belong_in_whatever_order_they_are_seen() {
+        check("1 0 1\n10 30 1\n20 1 1 *\n30 20 1\n40 1 1\n50 10 50", &[10, 20, 30, 50]);
+    }
+
+    #[test]
+    fn an_orphan_belongs_to_whom_its_session_belongs() {
+        check("1 0 1\n20 1 1 *\n30 20 30\n40 1 30\n50 1 1", &[20, 30, 40]);
+    }
+
+    #[test]
+    fn the_session_that_a_root_is_merely_in_is_not_its_own() {
+        check("1 0 1\n5 1 5\n20 5 5 *\n30 5 5", &[20]);
+    }
+
+    #[test]
+    fn we_never_belong_nor_does_anything_by_way_of_us() {
+        let us = process::id();
+        check(&format!("1 0 1\n2 1 2 *\n3 {us} 3\n4 2 4\n{us} 2 2 *"), &[2, 4]);
     }
 }

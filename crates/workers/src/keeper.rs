@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use codex::abilities::Dialect;
 use codex::{CallError, Client, ConnectionEvent, End, StartError};
 use supervise::{EndReason, RestartPolicy, Restarts, Verdict};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::board::Standing;
@@ -121,15 +122,13 @@ impl Keeper {
         };
         let (shared, post) = (Arc::clone(&self.shared), Arc::clone(&self.post));
         let desk = Desk { shared, post, link: Arc::clone(&link), persistence };
-        let mut attending = std::pin::pin!(desk.attend(requests));
-        let end = tokio::select! {
-            end = self.serve(&link, found) => end,
-            () = &mut attending => Ended::Broke { reason: EndReason::LinkLost, words: String::new().into() },
-        };
+        let mut attending = JoinSet::new();
+        attending.spawn(desk.attend(requests));
+        let end = self.serve(&link, found).await;
         let ended = self.part(end, &client, detached).await;
         self.post.set_link(None);
         link.register().close();
-        timeout(LAST_ENTRIES_TIMEOUT, attending).await.ok();
+        timeout(LAST_ENTRIES_TIMEOUT, attending.join_next()).await.ok();
         self.shared.wake_all();
         ended
     }

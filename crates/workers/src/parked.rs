@@ -139,8 +139,10 @@ impl Shared {
         if is_taken { Ok(()) } else { Err(NoSuchCall(call.into())) }
     }
 
-    pub(crate) fn drop_parked(&self) {
-        let turns = std::mem::take(&mut self.parked().turns);
-        drop(turns);
+    /// Lets go of everything that waits or runs: nobody is left to see to it.
+    pub(crate) fn abandon(&self) {
+        self.posts.iter().for_each(|post| post.set_link(None));
+        let Parked { turns, calls } = std::mem::take(&mut *self.parked());
+        drop((turns, calls));
     }
 }

@@ -51,18 +51,19 @@ pub(crate) struct Link {
     pub(crate) client: Client,
     register: Mutex<Register>,
     /// Those that are loaded.
-    threads: Mutex<HashMap<Box<str>, Thread>>,
+    threads: Mutex<HashMap<Box<str>, Loaded>>,
+}
+
+/// A thread that is loaded, and what is known of it.
+pub(crate) struct Loaded {
+    pub(crate) thread: Thread,
+    pub(crate) record: store::Thread,
 }
 
 impl Post {
     pub(crate) fn new(slot: SlotId, group: usize, name: &str) -> Self {
-        let status = Status {
-            state: WorkerState::Starting,
-            reason: None,
-            since: SystemTime::now(),
-            pid: None,
-            restarts: 0,
-        };
+        let status =
+            Status { state: WorkerState::Starting, reason: None, since: SystemTime::now(), pid: None, restarts: 0 };
         Self {
             slot,
             group,
@@ -142,7 +143,7 @@ impl Link {
         lock(&self.register)
     }
 
-    pub(crate) fn threads(&self) -> MutexGuard<'_, HashMap<Box<str>, Thread>> {
+    pub(crate) fn threads(&self) -> MutexGuard<'_, HashMap<Box<str>, Loaded>> {
         lock(&self.threads)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codex::event::{TurnEvent, TurnStatus};
+use codex::event::{ConnectionEvent, TurnEvent, TurnStatus};
 use codex::{CallError, Client, Options, ThreadOptions, Trap, Turn};
 use serde_json::json;
 use tokio::time::timeout;
@@ -161,5 +161,34 @@ fn a_compaction_is_a_turn_and_is_told_once() {
             }
         }
         assert_eq!((compactions, end), (1, Some(TurnStatus::Completed)));
+    });
+}
+
+/// A thread that is let go is heard no more although it is still loaded: a turn without a resume would never end.
+#[test]
+fn a_thread_that_is_let_go_is_unloaded_and_goes_on_after_a_resume() {
+    run(async |lab| {
+        let client = lab.client().await.unwrap();
+        let mut events = client.events();
+        let fleeting =
+            || ThreadOptions { config: [("thread_unload_delay_secs".into(), json!(0))].into(), ..lab.thread() };
+        let thread = client.start_thread(fleeting()).await.unwrap();
+        assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
+        assert_eq!(client.loaded_threads().await.unwrap(), [Box::from(thread.id())]);
+        client.ping(LONG).await.unwrap();
+        thread.unload().await.unwrap();
+        let unloaded = async {
+            while let Some(event) = events.next().await {
+                if matches!(&event, ConnectionEvent::ThreadStatus { status, .. } if &**status == "not_loaded") {
+                    return;
+                }
+            }
+        };
+        timeout(LONG, unloaded).await.unwrap();
+        assert!(client.loaded_threads().await.unwrap().is_empty());
+        let refused = thread.start_turn("[[text]]").await.err().unwrap();
+        assert_eq!(refused.trap(), Some(Trap::NotLoaded), "{refused}");
+        let thread = client.resume_thread(thread.id(), fleeting()).await.unwrap();
+        assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
     });
 }

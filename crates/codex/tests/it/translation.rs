@@ -229,6 +229,7 @@ fn every_recorded_method_becomes_the_event_it_should() {
         remoteControl/status/changed             –
         serverRequest/resolved                   approval_resolved
         thread/archived                          –
+        thread/closed                            –
         thread/goal/cleared                      –
         thread/readState/changed                 –
         thread/settings/updated                  –

@@ -38,7 +38,7 @@ async fn the_last_frames_of_both_ways_can_be_read_with_secrets_hidden() {
     assert!(frames[0].text.contains("\"initialize\""), "{}", frames[0].text);
     let sent = frames.iter().filter(|frame| frame.direction == Direction::Sent).count();
     assert_eq!(sent, place.captured().len(), "all that the worker was sent");
-    let prompt = frames.iter().find(|frame| frame.text.contains("turn/start")).unwrap();
+    let prompt = frames.iter().find(|frame| frame.text.contains("\"turn/start\"")).unwrap();
     assert!(prompt.text.contains("the key is [hidden]"), "{}", prompt.text);
     assert!(frames.iter().any(|frame| frame.text.contains("turn/completed")));
     assert!(frames.iter().all(|frame| !frame.text.contains("sk-1234567890abcdef")));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -51,6 +52,13 @@ impl Overrides {
         settings.approval_policy = approval_policy.unwrap_or_else(|| settings.approval_policy.clone());
         settings.sandbox = sandbox.map_or_else(|| settings.sandbox.clone(), SandboxMode::policy);
     }
+
+    /// How long the thread stays loaded when nobody listens; of a thread that is loaded already, what it had.
+    fn unload_delay(&self, had: Option<Duration>, stage: &Stage) -> Option<Duration> {
+        let wanted = self.config.as_ref().and_then(|config| config.get("thread_unload_delay_secs")?.as_u64());
+        let usual = || Duration::from_secs(stage.config.thread_unload_delay_secs.into());
+        wanted.map(Duration::from_secs).or(had).or_else(|| Some(usual()))
+    }
 }
 
 /// What to say of configuration that nobody knows, if there is any.
@@ -88,6 +96,7 @@ pub(super) fn start(worker: &mut Worker, call: &Call, params: ThreadStartParams)
     let stage = &mut worker.stage;
     let warning = config_warning(params.overrides.config.as_ref());
     let mut settings = default_settings(stage);
+    let unload_delay = params.overrides.unload_delay(None, stage);
     params.overrides.apply(&mut settings);
     let record = ThreadRecord {
         id: stage.ids.uuid(),
@@ -97,7 +106,7 @@ pub(super) fn start(worker: &mut Worker, call: &Call, params: ThreadStartParams)
         tools,
     };
     let kept = if params.ephemeral == Some(true) { Kept::Ephemeral } else { Kept::NotYet };
-    let mut thread = Thread::new(record, settings, kept);
+    let mut thread = Thread { unload_delay, ..Thread::new(record, settings, kept) };
     thread.subscribe(call.connection);
     let opened = Opened::of(&thread, stage);
     if let Some(summary) = &warning {
@@ -139,6 +148,7 @@ pub(super) fn resume(worker: &mut Worker, call: &Call, params: ThreadResumeParam
     let id = checked_id(&params.thread_id, "session")?;
     let was_loaded = bring_in(worker, call, id, params.exclude_turns)?;
     let (stage, thread) = worker.thread(id);
+    thread.unload_delay = params.overrides.unload_delay(thread.unload_delay, stage);
     params.overrides.apply(&mut thread.settings);
     if !was_loaded {
         thread.set_status(Status::Idle, stage);
@@ -239,6 +249,7 @@ pub(super) fn fork(worker: &mut Worker, call: &Call, params: ThreadForkParams) -
     let stage = &mut worker.stage;
     notice_history(stage, call, params.exclude_turns);
     let mut settings = source.settings;
+    let unload_delay = params.overrides.unload_delay(None, stage);
     params.overrides.apply(&mut settings);
     let record = ThreadRecord {
         id: stage.ids.uuid(),
@@ -247,7 +258,7 @@ pub(super) fn fork(worker: &mut Worker, call: &Call, params: ThreadForkParams) -
         ..source.record
     };
     let kept = if params.ephemeral { Kept::Ephemeral } else { Kept::NotYet };
-    let mut thread = Thread::new(record, settings, kept);
+    let mut thread = Thread { unload_delay, ..Thread::new(record, settings, kept) };
     if let (Some(path), false) = (&source.path, params.ephemeral) {
         copy_history(&mut thread, path, stage);
     }

@@ -10,6 +10,7 @@ use crate::lines::Refusal;
 use crate::record::Record;
 use crate::shapes::Status;
 use crate::stage::Call;
+use crate::thread::Thread;
 use crate::turn;
 use crate::worker::Worker;
 
@@ -21,7 +22,8 @@ pub(super) struct ThreadIdParams {
 
 pub(super) fn unsubscribe(worker: &mut Worker, call: &Call, params: &ThreadIdParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
-    let was_subscribed = worker.threads.get_mut(id).map(|thread| thread.unsubscribe(call.connection));
+    let now = worker.stage.now;
+    let was_subscribed = worker.threads.get_mut(id).map(|thread| thread.unsubscribe(call.connection, now));
     let status = match was_subscribed {
         None => "notLoaded",
         Some(true) => "unsubscribed",
@@ -29,6 +31,19 @@ pub(super) fn unsubscribe(worker: &mut Worker, call: &Call, params: &ThreadIdPar
     };
     worker.stage.answer(call, &json!({"status": status}));
     Ok(())
+}
+
+/// Unloads the threads that nobody has listened to for long enough.
+pub(crate) fn unload_quiet(worker: &mut Worker) {
+    let now = worker.stage.now.instant;
+    let is_due = |thread: &Thread| thread.unload_due().is_some_and(|due| due <= now);
+    let due: Vec<String> = worker.threads.values().filter(|thread| is_due(thread)).map(|t| t.id().to_owned()).collect();
+    for id in due {
+        let (stage, thread) = worker.thread(&id);
+        thread.set_status(Status::NotLoaded, stage);
+        stage.tell_all("thread/closed", &json!({"threadId": id}));
+        worker.threads.remove(&id);
+    }
 }
 
 pub(super) fn archive(worker: &mut Worker, call: &Call, params: &ThreadIdParams) -> Result<(), Refusal> {

@@ -1,8 +1,13 @@
 //! What is written is read again, whole, after a restart too.
 
-use store::{ApprovalFilter, ApprovalState, Change, ParkedCallFilter};
+use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Place, allowed, parked, pending, run, step};
+use store::{
+    ApprovalFilter, ApprovalState, Change, Limits, ParkedCallFilter, ReadError, Store, ThreadFilter, TurnState,
+    UsageFilter, WriteError,
+};
+
+use crate::support::{Place, allowed, approvals, key, parked, pending, response, run, step, thread, used};
 
 #[test]
 fn approvals_and_parked_calls_survive_a_restart() {
@@ -16,12 +21,11 @@ fn approvals_and_parked_calls_survive_a_restart() {
         store.close().await.unwrap();
 
         let store = place.open();
+        let waiting = ApprovalFilter { state: Some(ApprovalState::Pending), ..ApprovalFilter::default() };
         let (waiting, first, steps, calls) = store
-            .read(|reader| {
-                let filter = ApprovalFilter { state: Some(ApprovalState::Pending), ..ApprovalFilter::default() };
-                let calls = ParkedCallFilter { id: Some("call-1".into()), ..ParkedCallFilter::default() };
-                let approvals = (reader.approvals(&filter)?, reader.approval("a")?);
-                Ok((approvals.0, approvals.1, reader.audit("a")?, reader.parked_calls(&calls)?))
+            .read(move |reader| {
+                let calls = reader.parked_calls(&ParkedCallFilter::default())?;
+                Ok((reader.approvals(&waiting)?, reader.approval("a")?, reader.audit("a")?, calls))
             })
             .await
             .unwrap();
@@ -29,5 +33,201 @@ fn approvals_and_parked_calls_survive_a_restart() {
         assert_eq!(first, Some(allowed("a")));
         assert_eq!(steps, [step("a", 1_000, "asked"), step("a", 2_000, "allowed")]);
         assert_eq!(calls, [call]);
+    });
+}
+
+#[test]
+fn an_approval_that_has_ended_is_never_decided_again() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        store.commit(vec![Change::Approval(pending("a"))]).await.unwrap();
+        store.commit(vec![Change::Approval(allowed("a"))]).await.unwrap();
+        store.commit(vec![Change::Approval(allowed("a"))]).await.expect("the same again is no contradiction");
+        let mut denied = allowed("a");
+        denied.state = ApprovalState::Denied;
+        for late in [denied, pending("a")] {
+            let error = store.commit(vec![Change::Approval(late)]).await.unwrap_err();
+            assert_eq!(error, WriteError::Rejected("the approval has ended already".into()));
+        }
+        assert_eq!(approvals(&store).await, [allowed("a")]);
+    });
+}
+
+#[test]
+fn calls_of_one_id_are_apart_by_key_and_thread() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let calls = [parked("call-1", "k1", "t1"), parked("call-1", "k1", "t2"), parked("call-1", "k2", "t1")];
+        store.commit(calls.clone().map(Change::ParkedCall).into()).await.unwrap();
+        let done = Change::ParkedCallDone { id: "call-1".into(), key: "k1".into(), thread: "t1".into() };
+        store.commit(vec![done]).await.unwrap();
+        let filter = ParkedCallFilter { id: Some("call-1".into()), key: Some("k1".into()), ..Default::default() };
+        assert_eq!(store.read(move |reader| reader.parked_calls(&filter)).await.unwrap(), [calls[1].clone()]);
+    });
+}
+
+#[test]
+fn threads_are_written_behind_and_listed_in_pages() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        for id in ["1", "2", "3", "4", "5"] {
+            store.note(Change::Thread(thread(id)));
+        }
+        store.note(Change::ThreadGone { id: "2".into() });
+        let mut fourth = thread("4");
+        (fourth.last_turn, fourth.last_turn_state) = (Some("turn-9".into()), Some(TurnState::Ended));
+        (fourth.archived, fourth.history_hash) = (true, Some("h".into()));
+        store.note(Change::Thread(fourth.clone()));
+        store.flush().await.unwrap();
+        assert_eq!((store.counts().notes_written, store.counts().transactions), (5, 1));
+
+        let page = |before: Option<&str>| {
+            let filter = ThreadFilter { rows_max: Some(2), before: before.map(Into::into), ..ThreadFilter::default() };
+            store.read(move |reader| reader.threads(&filter))
+        };
+        assert_eq!(page(None).await.unwrap(), [thread("5"), fourth.clone()]);
+        assert_eq!(page(Some("4")).await.unwrap(), [thread("3"), thread("1")]);
+        let known = ThreadFilter { history_hash: Some("h".into()), archived: Some(true), ..ThreadFilter::default() };
+        assert_eq!(store.read(move |reader| reader.threads(&known)).await.unwrap(), [fourth]);
+        assert_eq!(store.read(|reader| reader.thread("2")).await.unwrap(), None);
+    });
+}
+
+#[test]
+fn a_note_is_written_without_being_asked_for() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        store.note(Change::Thread(thread("1")));
+        while store.read(|reader| reader.thread("1")).await.unwrap().is_none() {}
+        assert_eq!(store.counts().notes_waiting, 0);
+    });
+}
+
+#[test]
+fn usage_is_summed_by_key_thread_and_day() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        store.note(Change::Usage(used("k", "t", "2026-01-30", 10)));
+        store.note(Change::Usage(used("k", "t", "2026-01-31", 10)));
+        store.note(Change::Usage(used("k", "t", "2026-01-31", 20)));
+        store.flush().await.unwrap();
+        store.note(Change::Usage(used("k", "t", "2026-01-31", 30)));
+        store.note(Change::Usage(used("other", "t", "2026-01-31", 1)));
+        store.flush().await.unwrap();
+        let filter = UsageFilter { key: Some("k".into()), from_day: Some("2026-01-31".into()), ..Default::default() };
+        let mut sum = used("k", "t", "2026-01-31", 60);
+        (sum.output, sum.reasoning, sum.turns) = (21, 9, 3);
+        assert_eq!(store.read(move |reader| reader.usage(&filter)).await.unwrap(), [sum]);
+    });
+}
+
+#[test]
+fn a_response_is_found_with_its_own_key_alone() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        store.commit(vec![Change::Response(response("r", "k1"))]).await.unwrap();
+        let (own, other) =
+            store.read(|reader| Ok((reader.response("r", "k1")?, reader.response("r", "k2")?))).await.unwrap();
+        assert_eq!((own, other), (Some(response("r", "k1")), None));
+        store.commit(vec![Change::ResponseGone { id: "r".into() }]).await.unwrap();
+        assert_eq!(store.read(|reader| reader.response("r", "k1")).await.unwrap(), None);
+    });
+}
+
+#[test]
+fn only_the_hash_of_a_key_can_be_kept() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let error = store.commit(vec![Change::Key(key("k", "sb_k_0123456789abcdef"))]).await.unwrap_err();
+        assert!(matches!(error, WriteError::Rejected(_)), "{error}");
+        let kept = key("k", &"0a".repeat(32));
+        store.commit(vec![Change::Key(kept.clone())]).await.unwrap();
+        assert_eq!(
+            store.read(|reader| Ok((reader.key("k")?, reader.keys()?))).await.unwrap(),
+            (Some(kept.clone()), vec![kept])
+        );
+        store.close().await.unwrap();
+        let secret_is_kept = place.files().values().any(|bytes| bytes.windows(4).any(|bytes| bytes == b"sb_k"));
+        assert!(!secret_is_kept);
+        let mode = std::fs::metadata(&place.path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "nobody else may read it");
+    });
+}
+
+#[test]
+fn commits_at_the_same_time_share_transactions() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let commits = (0..500).map(|number| store.commit(vec![Change::Approval(pending(&format!("{number:03}")))]));
+        let outcomes = futures_util::future::join_all(commits).await;
+        assert!(outcomes.iter().all(Result::is_ok));
+        assert_eq!(approvals(&store).await.len(), 500);
+        let counts = store.counts();
+        assert_eq!(counts.commits, 500);
+        assert!(counts.transactions <= 100, "{counts:?}");
+    });
+}
+
+#[test]
+fn more_commits_than_there_are_places_wait_for_one() {
+    run(async {
+        let place = Place::new();
+        let store = place.open_with(Limits { commits_waiting_max: 2, ..Limits::default() });
+        let commits = (0..20).map(|number| store.commit(vec![Change::Approval(pending(&number.to_string()))]));
+        let outcomes = futures_util::future::join_all(commits).await;
+        assert!(outcomes.iter().all(Result::is_ok));
+        assert!(store.counts().transactions >= 10, "{:?}", store.counts());
+    });
+}
+
+#[test]
+fn a_commit_above_the_limit_is_refused() {
+    run(async {
+        let place = Place::new();
+        let store = place.open_with(Limits { commit_bytes_max: 10_000, ..Limits::default() });
+        let mut large = pending("a");
+        large.params = "x".repeat(10_001);
+        let error = store.commit(vec![Change::Approval(large)]).await.unwrap_err();
+        assert!(matches!(error, WriteError::TooLarge { bytes_max: 10_000, .. }), "{error}");
+        assert_eq!(approvals(&store).await, []);
+    });
+}
+
+#[test]
+fn a_closed_store_says_so_and_leaves_one_file() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        store.note(Change::Thread(thread("1")));
+        store.close().await.unwrap();
+        assert_eq!(place.names(), ["switchboard.db"]);
+        assert_eq!(store.commit(vec![Change::Approval(pending("a"))]).await, Err(WriteError::Closed));
+        assert!(matches!(store.read(|reader| reader.keys()).await, Err(ReadError::Closed)));
+        store.note(Change::Thread(thread("2")));
+        assert_eq!(store.counts().notes_dropped, 1);
+        let store = Store::open(&place.path, Limits::default()).unwrap();
+        assert_eq!(store.read(|reader| reader.thread("1")).await.unwrap(), Some(thread("1")));
+    });
+}
+
+#[test]
+fn a_store_that_is_dropped_writes_what_was_noted() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let mut health = store.health();
+        store.note(Change::Thread(thread("1")));
+        drop(store);
+        while health.changed().await.is_ok() {}
+        let store = place.open();
+        assert_eq!(store.read(|reader| reader.thread("1")).await.unwrap(), Some(thread("1")));
     });
 }

@@ -1,9 +1,14 @@
 //! What every test here needs: a runtime with a deadline, a directory, and rows.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use store::{Approval, ApprovalState, AuditEntry, Limits, ParkedCall, ParkedCallState, Store, Thread};
+use store::{
+    Approval, ApprovalFilter, ApprovalState, AuditEntry, Key, Limits, ParkedCall, ParkedCallState, Response, Store,
+    Thread, UsageAdded,
+};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
@@ -24,7 +29,7 @@ pub(crate) fn scale() -> u32 {
 
 /// A directory that goes with the test, and the path of a store in it.
 pub(crate) struct Place {
-    pub(crate) directory: TempDir,
+    _directory: TempDir,
     pub(crate) path: PathBuf,
 }
 
@@ -32,16 +37,33 @@ impl Place {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("switchboard.db");
-        Self { directory, path }
+        Self { _directory: directory, path }
     }
 
     pub(crate) fn open(&self) -> Store {
         self.open_with(Limits::default())
     }
 
+    /// Every file beside the store and the store itself, with its bytes.
+    pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let entries = fs::read_dir(self.path.parent().unwrap()).unwrap().map(Result::unwrap);
+        entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.files().into_keys().collect()
+    }
+
     pub(crate) fn open_with(&self, limits: Limits) -> Store {
         Store::open(&self.path, limits).unwrap()
     }
+}
+
+/// All approvals, the oldest first.
+pub(crate) async fn approvals(store: &Store) -> Vec<Approval> {
+    let mut approvals = store.read(|reader| reader.approvals(&ApprovalFilter::default())).await.unwrap();
+    approvals.reverse();
+    approvals
 }
 
 pub(crate) fn pending(id: &str) -> Approval {
@@ -118,4 +140,37 @@ pub(crate) fn thread(id: &str) -> Thread {
         used_at: 1_000,
         archived: false,
     }
+}
+
+pub(crate) fn response(id: &str, key: &str) -> Response {
+    Response {
+        id: id.into(),
+        key: key.into(),
+        thread: "thread-1".into(),
+        turn: "turn-1".into(),
+        previous: None,
+        status: "completed".into(),
+        body: r#"{"output":[]}"#.into(),
+        created_at: 1_000,
+        expires_at: None,
+    }
+}
+
+pub(crate) fn key(id: &str, hash: &str) -> Key {
+    Key {
+        id: id.into(),
+        name: "ada's".into(),
+        hash: hash.into(),
+        scopes: r#"["turns"]"#.into(),
+        profiles: "null".into(),
+        limits: "{}".into(),
+        created_at: 1_000,
+        last_used_at: None,
+        revoked_at: None,
+    }
+}
+
+pub(crate) fn used(key: &str, thread: &str, day: &str, input: i64) -> UsageAdded {
+    let (key, thread, day) = (key.into(), thread.into(), day.into());
+    UsageAdded { key, thread, day, input, cached: input / 2, output: 7, reasoning: 3, turns: 1 }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-use supervise::{Child, Ending, Exit, Ladder, Rung};
+use rustix::process::Signal;
+use supervise::{Child, EndReason, Ending, Exit, Ladder, Rung};
 use tokio::time::timeout;
 
 use crate::support::{LONG, SHORT, ladder, line, run, runs, scale, sh, spawn, until};
@@ -35,6 +35,16 @@ fn a_signal_is_reported() {
     run(async {
         let exit = sh("ulimit -c 0; kill -SEGV $$").process.wait().await;
         assert_eq!(report(&exit), "sh (pid PID) was killed by SIGSEGV after TIME; nothing on stderr");
+    });
+}
+
+#[test]
+fn a_process_that_was_refused_memory_is_told_from_one_that_crashed() {
+    run(async {
+        let exit = sh("ulimit -c 0; echo memory allocation of 64 bytes failed >&2; kill -ABRT $$").process.wait().await;
+        assert_eq!(exit.reason(), EndReason::OutOfMemory);
+        let exit = sh("ulimit -c 0; kill -ABRT $$").process.wait().await;
+        assert_eq!(exit.reason(), EndReason::Signal(Signal::ABORT.as_raw()));
     });
 }
 
@@ -152,17 +162,5 @@ fn the_whole_group_is_gone_when_a_stop_is_abandoned() {
         let (leader, leftover) = (child.process.pid().to_string(), line(&mut child.stdout).await);
         assert!(timeout(SHORT, child.stop(ladder(LONG, LONG, LONG))).await.is_err());
         until("both are gone", || !runs(&leader) && !runs(&leftover)).await;
-    });
-}
-
-#[test]
-fn a_process_that_left_the_group_does_not_hold_up_the_exit() {
-    run(async {
-        let mut child = sh("setsid sh -c 'echo $$; exec sleep 100' & read line; exit 2");
-        let escaped = line(&mut child.stdout).await;
-        child.stdin.close();
-        assert_eq!(child.process.wait().await.ending, Ending::Code(2));
-        assert!(runs(&escaped), "nothing held the pipes open");
-        kill_process(Pid::from_raw(escaped.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
     });
 }

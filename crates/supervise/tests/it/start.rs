@@ -5,13 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use supervise::{Limits, OWNER_VARIABLE};
+use rustix::io::Errno;
+use supervise::{CHILD_VARIABLE, EndReason, Limits, OWNER_VARIABLE, Rlimits, SpawnError};
 use tempfile::TempDir;
 
-use crate::support::{everything, launch, run, run_alone, spawn};
+use crate::support::{everything, launch, marked, run, run_alone, spawn, until};
 
 #[test]
-fn the_environment_is_exactly_the_allow_list_the_named_variables_and_the_owner() {
+fn the_environment_is_exactly_the_allow_list_the_named_variables_and_the_marks() {
     run(async {
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "there must be something to leave out");
         let mut launch = launch("env", &[]);
@@ -26,7 +27,9 @@ fn the_environment_is_exactly_the_allow_list_the_named_variables_and_the_owner()
             .filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
         let named = ["CODEX_HOME=/srv/codex".into(), "TERM=dumb".into()];
         let mark = format!("{OWNER_VARIABLE}={}", launch.owner);
-        let mut expected: Vec<String> = kept.chain(named).chain([mark]).collect();
+        let child_mark = seen.iter().find(|line| line.starts_with(CHILD_VARIABLE)).unwrap().clone();
+        assert_eq!(child_mark.len(), format!("{CHILD_VARIABLE}={}", launch.owner).len());
+        let mut expected: Vec<String> = kept.chain(named).chain([mark, child_mark]).collect();
         expected.sort();
         assert_eq!(seen, expected);
     });
@@ -52,6 +55,37 @@ fn it_starts_in_its_directory_as_the_leader_of_its_own_group() {
         let lines: Vec<&str> = seen.lines().collect();
         let directory = home.path().canonicalize().unwrap();
         assert_eq!(lines, [directory.to_str().unwrap(), &child.process.pid().to_string()]);
+    });
+}
+
+#[test]
+fn limits_hold_for_the_process_and_what_it_starts() {
+    run(async {
+        let mut launch =
+            launch("sh", &["-c", "read go; sh -c 'ulimit -n; ulimit -Hn; ulimit -v; ulimit -c; ulimit -s'"]);
+        launch.rlimits = Rlimits {
+            open_files: Some(64),
+            address_space_bytes: Some(1 << 30),
+            core_bytes: Some(0),
+            ..Rlimits::default()
+        };
+        let mut child = launch.spawn(Limits::default()).unwrap();
+        // The limits were set when the spawn returned, and the script reads on only then.
+        child.stdin.send(b"go\n").await.unwrap();
+        let seen = everything(&mut child.stdout).await;
+        assert_eq!(seen.lines().take(4).collect::<Vec<_>>(), ["64", "64", "1048576", "0"]);
+    });
+}
+
+#[test]
+fn a_limit_that_the_system_refuses_is_an_error() {
+    run(async {
+        let mut launch = launch("sleep", &["1000"]);
+        // More than the kernel gives to anyone (`fs.nr_open`).
+        launch.rlimits.open_files = Some(u64::from(u32::MAX));
+        let Err(error) = launch.spawn(Limits::default()) else { panic!("it was started") };
+        assert!(error.to_string().contains("cannot be limited: Operation not permitted"), "{error}");
+        until("it is gone", || marked(launch.owner) == 0).await;
     });
 }
 
@@ -99,6 +133,16 @@ fn each_way_of_not_starting_has_its_own_words() {
               working directory `HOME/hello` cannot be used: not a directory; name a directory that this user may enter
         "#]],
     );
+}
+
+#[test]
+fn a_full_machine_is_worth_another_try_and_a_missing_program_is_not() {
+    let refused = |errno: Errno| SpawnError::Refused { program: "codex".into(), error: errno.into() }.reason();
+    for errno in [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY] {
+        assert_eq!(refused(errno), EndReason::StartRefused);
+    }
+    assert_eq!(refused(Errno::TOOBIG), EndReason::CouldNotStart);
+    assert_eq!(SpawnError::Missing("codex".into()).reason(), EndReason::CouldNotStart);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use supervise::{Child, Ladder, Launch, Limits, Owner, Rlimits};
+use supervise::{Child, Ending, Ladder, Launch, Limits, OWNER_VARIABLE, Owner, Rlimits};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::ChildStdout;
 use tokio::runtime::Runtime;
@@ -38,6 +38,47 @@ fn block_on(test: impl Future<Output = ()>) {
     let runtime = Runtime::new().unwrap();
     let test = async { timeout(DEADLINE * scale(), test).await };
     runtime.block_on(test).expect("the test took too long");
+}
+
+/// Runs the test in a process of its own, because it changes something that holds for a whole process: starts this test
+/// binary again for the one test of that name.
+pub(crate) fn run_in_own_process(name: &str, test: impl Future<Output = ()>) {
+    if std::env::var_os(ROLE).is_some() {
+        return run(test);
+    }
+    run(async {
+        let mut child = start_again(name, "alone", &[]);
+        let said = everything(&mut child.stdout).await;
+        let exit = child.process.wait().await;
+        assert!(exit.ending == Ending::Code(0) && said.contains("1 passed"), "{exit}\n{said}");
+    });
+}
+
+/// The part that this process plays in a test that needs several.
+const ROLE: &str = "SUPERVISE_TEST_ROLE";
+
+pub(crate) fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
+}
+
+/// This test binary as another process, which plays a role in the one test of that name.
+pub(crate) fn start_again(name: &str, role: &str, env: &[(&str, &Path)]) -> Child {
+    let binary = std::env::current_exe().unwrap();
+    let mut launch = launch(binary.to_str().unwrap(), &["--exact", name, "--nocapture", "--test-threads=1"]);
+    launch.env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    launch.env.extend([(ROLE.into(), role.into()), ("SWITCHBOARD_TEST_SCALE".into(), scale().to_string().into())]);
+    launch.spawn(Limits::default()).unwrap()
+}
+
+/// What follows the word in the next line that has it; the test harness may have begun that line, or written others.
+pub(crate) async fn line_with(word: &str, stdout: &mut ChildStdout) -> String {
+    let mut lines = BufReader::with_capacity(1, stdout).lines();
+    loop {
+        let line = lines.next_line().await.unwrap().unwrap_or_else(|| panic!("there was no line with {word}"));
+        if let Some((_, rest)) = line.split_once(&format!("{word} ")) {
+            return rest.into();
+        }
+    }
 }
 
 /// How many times longer than usual the loops should run.
@@ -89,6 +130,17 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
         }
     };
     timeout(Duration::from_secs(20), wait).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+}
+
+/// How many processes run that carry the owner's mark.
+pub(crate) fn marked(owner: Owner) -> usize {
+    let mark = format!("{OWNER_VARIABLE}={owner}").into_bytes();
+    let is_marked = |pid: &str| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark)
+    };
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    pids.filter(|pid| is_marked(pid) && runs(pid)).count()
 }
 
 /// Whether the process still runs; a zombie, which only waits for its parent to look, does not.

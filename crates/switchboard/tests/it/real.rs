@@ -6,6 +6,7 @@ use testkit::model::StandIn;
 use testkit::workplace::Workplace;
 
 use crate::command::{Ended, Run, State};
+use crate::record::{joined, pair};
 
 struct Real {
     binary: String,
@@ -62,6 +63,22 @@ fn the_real_and_the_demo_worker_give_the_same_events() {
         let ours = state.ask(&["--json", prompt]).end();
         assert_eq!(names(&ours), names(&theirs), "{prompt}\n{}\n{}", ours.stderr, theirs.stderr);
         assert_eq!(ours.code(), theirs.code(), "{prompt}");
+    }
+}
+
+#[test]
+fn a_recording_of_the_real_worker_replays_its_events() {
+    let real = Real::new();
+    for prompt in ["[[reason]]", "[[patch made.txt hello]]"] {
+        let state = State::new();
+        let (recorder, replayer) = pair(&state, &format!("'{}' app-server", real.binary));
+        let ask = |worker: &str| {
+            let arguments = ["--json", "--worker", worker, "--cd", &real.project, prompt];
+            state.ask_with(&arguments, &[("CODEX_HOME", &real.home)]).end()
+        };
+        let (recorded, replayed) = (ask(&recorder), ask(&replayer));
+        assert_eq!(joined(replayed.events()), joined(recorded.events()), "{prompt}");
+        assert!(recorded.events().len() > 5, "{}", recorded.stderr);
     }
 }
 

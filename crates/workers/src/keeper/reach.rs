@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use codex::{Callbacks, Client, Endpoint, End, Launch, Options, Patience, StartError};
+use codex::{Callbacks, Client, End, Endpoint, Launch, Options, Patience, StartError};
 use supervise::{Detached, EndReason, Ladder, Owner};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -22,6 +22,9 @@ const TOOL_CALL_SPARE: Duration = Duration::from_secs(60);
 const CONNECT_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a worker whose link has ended may take to end itself, before it is taken to be alive.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The longest path of a unix socket: the system has room for 108 bytes, of which the last is zero.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// A worker that can be spoken to.
 pub(super) struct Reached {
@@ -91,8 +94,8 @@ impl Keeper {
 
     async fn start_detached(&self) -> Result<Reached, Ended> {
         let unkept = |error: supervise::LedgerError| could_not_start(&error.to_string());
+        let socket = self.socket()?;
         let owner = self.shared.ledger.announce(&self.post.name).map_err(unkept)?;
-        let socket = self.state_file("sock");
         // One that is left by a worker that is gone would keep the next from listening.
         fs::remove_file(&socket).ok();
         let mut launch = self.launch(owner);
@@ -185,6 +188,20 @@ impl Keeper {
             frames_bytes_max: limits.frames_bytes_max,
             ..Options::new(CLIENT_NAME, &self.shared.plan.client_version)
         }
+    }
+
+    /// Where the worker is to listen, if the system can have a socket there.
+    fn socket(&self) -> Result<PathBuf, Ended> {
+        let socket = self.state_file("sock");
+        let bytes = socket.as_os_str().len();
+        if bytes <= SOCKET_PATH_BYTES_MAX {
+            return Ok(socket);
+        }
+        let path = socket.display();
+        Err(could_not_start(&format!(
+            "the socket path {path} has {bytes} bytes, more than the {SOCKET_PATH_BYTES_MAX} that a socket can have: \
+             choose a shorter state directory"
+        )))
     }
 
     fn state_file(&self, ending: &str) -> PathBuf {

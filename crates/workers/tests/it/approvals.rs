@@ -83,9 +83,6 @@ async fn an_approval_whose_worker_dies_is_orphaned() {
     let id = wanted(&mut turn).await;
     house.pool.restart_worker("main-0").unwrap();
     while next(&mut turn).await.is_some() {}
-    let id_of_row = id.clone();
-    house.until_ready().await;
-    let row = house.store.read(move |reader| reader.approval(&id_of_row)).await.unwrap().unwrap();
-    assert_eq!(row.state, store::ApprovalState::Orphaned);
+    house.until_state(&id, store::ApprovalState::Orphaned).await;
     house.stop().await;
 }

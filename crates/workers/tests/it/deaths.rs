@@ -1,7 +1,7 @@
 //! Workers that die, do not start, or start too often.
 
-use codex::TurnEvent;
-use workers::{Refused, WorkerState};
+use codex::{ApprovalPolicy, ThreadOptions, TurnEvent};
+use workers::{Order, Refused, ThreadChoice, WorkerState};
 
 use crate::support::{House, Setup, finish, order, order_in, until, until_event};
 
@@ -42,7 +42,9 @@ async fn the_other_workers_are_untouched() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_turn_says_what_had_begun() {
     let house = House::open(Setup { script: with_command_then_crash(), ..Setup::default() }).await;
-    let mut turn = house.turn("go").await;
+    let unasked = ThreadOptions { approval_policy: ApprovalPolicy::Never, ..ThreadOptions::default() };
+    let go = Order { thread: ThreadChoice::New(unasked), ..order("k", "go") };
+    let mut turn = house.try_turn(go).await.unwrap();
     let details = until_event(&mut turn, |event| match event {
         TurnEvent::TurnEnded { error, .. } => Some(error.clone().unwrap().details.unwrap()),
         _ => None,

@@ -1,9 +1,13 @@
 //! The pool with real processes: the demo worker, and with the feature `real-codex` the real one.
 
+#![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
+
 mod approvals;
 mod deaths;
 mod parking;
 mod placing;
+#[cfg(feature = "real-codex")]
+mod real;
 mod reattach;
 mod support;
 mod turns;

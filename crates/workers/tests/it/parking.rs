@@ -7,7 +7,7 @@ use workers::{Order, ThreadChoice, ToolResult, Turn};
 use crate::support::{House, Setup, caller, finish, order, until, until_event};
 
 /// A prompt in a new thread that has a tool.
-fn with_tool(key: &str, prompt: &str) -> Order {
+pub(crate) fn with_tool(key: &str, prompt: &str) -> Order {
     let tool = Tool {
         namespace: None,
         name: "ask".into(),
@@ -18,7 +18,7 @@ fn with_tool(key: &str, prompt: &str) -> Order {
     Order { thread: ThreadChoice::New(options), ..order(key, prompt) }
 }
 
-async fn call_of(turn: &mut Turn) -> String {
+pub(crate) async fn call_of(turn: &mut Turn) -> String {
     until_event(turn, |event| match event {
         TurnEvent::ToolWanted { call, .. } => Some(call.to_string()),
         _ => None,
@@ -69,10 +69,8 @@ async fn a_parked_turn_that_nobody_claims_runs_on_when_it_has_its_result() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_gives_no_result_fails_when_its_time_is_over() {
-    let limits = workers::Limits {
-        tool_call_timeout: std::time::Duration::from_millis(200),
-        ..workers::Limits::default()
-    };
+    let limits =
+        workers::Limits { tool_call_timeout: std::time::Duration::from_millis(200), ..workers::Limits::default() };
     let house = House::open(Setup { limits, ..Setup::default() }).await;
     let mut turn = house.try_turn(with_tool("k", "[[tool ask {}]]")).await.unwrap();
     let failed = until_event(&mut turn, |event| match event {

@@ -4,7 +4,7 @@ use approvals::{Person, Verdict};
 use codex::TurnEvent;
 use workers::{Transport, WorkerState};
 
-use crate::support::{House, Setup, next, until, until_event};
+use crate::support::{House, Setup, kill, next, until, until_event};
 
 fn unix() -> Setup {
     Setup { transport: Transport::Unix, ..Setup::default() }
@@ -20,8 +20,7 @@ async fn a_detached_worker_is_found_again_with_what_it_waits_for() {
     })
     .await;
     let pid = house.pool.workers()[0].pid.unwrap();
-    std::mem::forget(turn);
-    let house = house.reopen_after_a_crash().await;
+    let house = house.reopen_in_mid_turn(turn).await;
     house.until_ready().await;
     assert_eq!(house.pool.workers()[0].pid, Some(pid));
     let view = house.one_pending().await;
@@ -42,11 +41,9 @@ async fn with_stdio_the_same_approval_is_orphaned_and_the_thread_can_go_on() {
         _ => None,
     })
     .await;
-    std::mem::forget(turn);
-    let house = house.reopen_after_a_crash().await;
+    let house = house.reopen_in_mid_turn(turn).await;
     house.until_ready().await;
-    let row = house.store.read(move |reader| reader.approval(&id)).await.unwrap().unwrap();
-    assert_eq!(row.state, store::ApprovalState::Orphaned);
+    house.until_state(&id, store::ApprovalState::Orphaned).await;
     let mut again = house.try_turn(crate::support::order_in("k", &thread, "[[text]]")).await.unwrap();
     while next(&mut again).await.is_some() {}
     house.stop().await;
@@ -62,8 +59,7 @@ async fn a_detached_worker_that_dies_is_replaced_and_its_approval_orphaned() {
     })
     .await;
     let pid = house.pool.workers()[0].pid.unwrap();
-    let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
-    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    kill(pid);
     let mut last = None;
     while let Some(event) = next(&mut turn).await {
         last = Some(event);
@@ -74,19 +70,15 @@ async fn a_detached_worker_that_dies_is_replaced_and_its_approval_orphaned() {
         worker.pid.is_some_and(|now| now != pid) && worker.state == WorkerState::Ready
     })
     .await;
-    let row = house.store.read(move |reader| reader.approval(&id)).await.unwrap().unwrap();
-    assert_eq!(row.state, store::ApprovalState::Orphaned);
+    house.until_state(&id, store::ApprovalState::Orphaned).await;
     let pid = house.pool.workers()[0].pid.unwrap();
     stop_for_good(house, pid).await;
 }
 
 /// Stops the pool, which leaves the worker running, and then the worker.
-async fn stop_for_good(house: House, pid: u32) {
+pub(crate) async fn stop_for_good(house: House, pid: u32) {
     let socket = house.path().join("main-0.sock");
-    let keep = house.path().to_owned();
-    assert!(keep.exists());
-    let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
     house.pool.stop().await;
     assert!(socket.exists(), "a detached worker goes on");
-    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    kill(pid);
 }

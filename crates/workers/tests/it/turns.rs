@@ -87,7 +87,7 @@ async fn usage_and_threads_are_written_down() {
     let mut turn = house.turn("[[text]]").await;
     let thread = turn.at().thread.to_string();
     finish(&mut turn).await;
-    house.store.flush().await;
+    house.store.flush().await.unwrap();
     let usage = house.store.read(|reader| reader.usage(&store::UsageFilter::default())).await.unwrap();
     assert_eq!((usage.len(), usage[0].turns, &*usage[0].key), (1, 1, "k"));
     assert!(usage[0].input > 0 && usage[0].output > 0);

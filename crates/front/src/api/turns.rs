@@ -1,0 +1,278 @@
+//! `/api/turns`: starting a turn, reading what it says, interrupting and steering it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use approvals::Stamp;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use codex::{Input, ThreadOptions, TurnOptions};
+use serde::{Deserialize, Serialize};
+use workers::{Order, Profile, Refused, ThreadChoice, TurnView};
+
+use super::{cursor, key_holds};
+use crate::Desk;
+use crate::error::{Code, Error};
+use crate::guard::Posted;
+use crate::keys::Caller;
+use crate::metrics::group_of;
+use crate::ring::Cursor;
+use crate::sse::Reader;
+use crate::turns::{Followed, TurnSummary, WishError};
+
+/// How soon to come back to a server that is stopping: about what a restart takes.
+const DRAINING_RETRY: Duration = Duration::from_secs(5);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    prompt: Option<String>,
+    input: Option<Vec<Part>>,
+    profile: Option<String>,
+    group: Option<String>,
+    thread: Option<String>,
+    cwd: Option<String>,
+    model: Option<String>,
+    effort: Option<String>,
+}
+
+/// One part of what is said. Files are not among them: a caller must not make the worker read what it could not.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Part {
+    Text { text: String },
+    Image { url: String },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Said {
+    prompt: Option<String>,
+    input: Option<Vec<Part>>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Started {
+    turn: Arc<str>,
+    thread: Arc<str>,
+    worker: Arc<str>,
+    /// Where its events are.
+    events: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Listed {
+    turns: Vec<TurnSummary>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Passed {
+    turn: Arc<str>,
+}
+
+pub(crate) async fn start(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Posted(wanted): Posted<Wanted>,
+) -> Result<Response, Error> {
+    let turn = desk.pool.start_turn(order(wanted, &desk.profiles, &caller)?).await?;
+    let at = desk.turns.follow(turn).at.clone();
+    let events = format!("/api/turns/{}/events", at.turn);
+    let location = [(header::LOCATION, format!("/api/turns/{}", at.turn))];
+    let started = Started { turn: at.turn, thread: at.thread, worker: at.worker, events };
+    Ok((StatusCode::CREATED, location, Json(started)).into_response())
+}
+
+/// Those that can be read, and those that others run; the newest first.
+pub(crate) async fn list(State(desk): State<Arc<Desk>>, caller: Caller) -> Json<Listed> {
+    let held = desk.pool.turns();
+    let mut turns: BTreeMap<Arc<str>, TurnSummary> = BTreeMap::new();
+    turns.extend(held.iter().filter_map(summary_of).map(|turn| (Arc::clone(&turn.turn), turn)));
+    turns.extend(desk.turns.all().iter().map(|turn| (Arc::clone(&turn.at.turn), turn.summary())));
+    let orderer = caller.orderer();
+    let reached = turns.into_values().rev().filter(|turn| orderer.reaches(&turn.key));
+    Json(Listed { turns: reached.collect() })
+}
+
+pub(crate) async fn get(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(turn): Path<String>,
+) -> Result<Json<TurnSummary>, Error> {
+    if let Ok(followed) = find(&desk, &caller, &turn) {
+        return Ok(Json(followed.summary()));
+    }
+    let held = desk.pool.turns();
+    let mut summaries = held.iter().filter_map(summary_of);
+    let reached = summaries.find(|held| *held.turn == *turn && caller.orderer().reaches(&held.key));
+    reached.map(Json).ok_or_else(|| not_found(&turn))
+}
+
+/// From the beginning, or after the `Last-Event-ID`.
+pub(crate) async fn events(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(turn): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let log = Arc::clone(&find_or_claim(&desk, &caller, &turn)?.log);
+    let cursor = cursor(&headers, &log, Cursor::After(0))?;
+    let reader = Reader {
+        log,
+        cursor,
+        heartbeat: desk.heartbeat,
+        is_allowed: key_holds(&desk, &caller),
+        counted: desk.count_reader(),
+    };
+    Ok(reader.into_response())
+}
+
+pub(crate) async fn interrupt(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(turn): Path<String>,
+) -> Result<Json<Passed>, Error> {
+    let followed = find_or_claim(&desk, &caller, &turn)?;
+    followed.interrupt()?;
+    Ok(Json(Passed { turn: Arc::clone(&followed.at.turn) }))
+}
+
+pub(crate) async fn steer(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(turn): Path<String>,
+    Posted(said): Posted<Said>,
+) -> Result<Json<Passed>, Error> {
+    let followed = find_or_claim(&desk, &caller, &turn)?;
+    followed.steer(input(said.prompt, said.input)?).await?;
+    Ok(Json(Passed { turn: Arc::clone(&followed.at.turn) }))
+}
+
+fn find(desk: &Desk, caller: &Caller, turn: &str) -> Result<Arc<Followed>, Error> {
+    let found = desk.turns.find(turn).filter(|followed| caller.orderer().reaches(&followed.at.key));
+    found.ok_or_else(|| not_found(turn))
+}
+
+/// A parked turn that nobody reads, such as one of an earlier run, is taken over by the first who asks for it.
+fn find_or_claim(desk: &Desk, caller: &Caller, turn: &str) -> Result<Arc<Followed>, Error> {
+    find(desk, caller, turn).or_else(|missing| {
+        let parked = desk.pool.parked_turn(turn, &caller.orderer()).ok_or(missing)?;
+        Ok(desk.turns.follow(parked))
+    })
+}
+
+fn not_found(turn: &str) -> Error {
+    Error::new(Code::TurnNotFound, format!("there is no turn {turn:?} of yours that can be read; it may be forgotten"))
+}
+
+fn order(wanted: Wanted, profiles: &[Profile], caller: &Caller) -> Result<Order, Error> {
+    let profile = match &wanted.profile {
+        Some(name) => Some(profile_named(profiles, name)?),
+        None => profiles.first(),
+    };
+    if wanted.cwd.as_deref().is_some_and(|cwd| !std::path::Path::new(cwd).is_absolute()) {
+        return Err(Error::new(Code::InvalidValue, "`cwd` must be an absolute path"));
+    }
+    let own = profile.map(Profile::thread_options).unwrap_or_default();
+    let options = ThreadOptions { cwd: wanted.cwd.or(own.cwd), model: wanted.model.clone().or(own.model), ..own };
+    let thread = match wanted.thread {
+        Some(thread) => ThreadChoice::Existing(thread.into(), options),
+        None => ThreadChoice::New(options),
+    };
+    let turn = TurnOptions {
+        input: input(wanted.prompt, wanted.input)?,
+        model: wanted.model,
+        effort: wanted.effort.or_else(|| profile.and_then(|profile| profile.effort.clone())),
+        ..TurnOptions::default()
+    };
+    Ok(Order {
+        caller: caller.orderer(),
+        group: wanted.group.map(Into::into).or_else(|| profile.and_then(|profile| profile.group.clone())),
+        thread,
+        turn,
+        queue_timeout: None,
+        decision_timeout: profile.and_then(|profile| profile.decision_timeout),
+        profile: profile.map(|profile| profile.name.clone()),
+    })
+}
+
+fn profile_named<'a>(profiles: &'a [Profile], name: &str) -> Result<&'a Profile, Error> {
+    profiles.iter().find(|profile| *profile.name == *name).ok_or_else(|| {
+        let names: Vec<_> = profiles.iter().map(|profile| &*profile.name).collect();
+        Error::new(Code::InvalidValue, format!("there is no profile {name:?}; there are: {}", names.join(", ")))
+    })
+}
+
+fn input(prompt: Option<String>, parts: Option<Vec<Part>>) -> Result<Vec<Input>, Error> {
+    let input: Vec<_> = match (prompt, parts) {
+        (Some(prompt), None) => vec![Input::Text(prompt)],
+        (None, Some(parts)) => parts.into_iter().map(Input::from).collect(),
+        _ => return Err(Error::new(Code::InvalidValue, "send either `prompt` (a text) or `input` (a list of parts)")),
+    };
+    let is_empty = |part: &Input| matches!(part, Input::Text(text) if text.trim().is_empty());
+    if input.iter().all(is_empty) {
+        return Err(Error::new(Code::InvalidValue, "there is nothing to say; send a text that is not empty"));
+    }
+    if input.iter().any(|part| matches!(part, Input::Image { url } if !url.starts_with("data:"))) {
+        return Err(Error::new(
+            Code::InvalidValue,
+            "the `url` of an image must be a data URL (data:image/png;base64,…)",
+        ));
+    }
+    Ok(input)
+}
+
+impl From<Part> for Input {
+    fn from(part: Part) -> Self {
+        match part {
+            Part::Text { text } => Self::Text(text),
+            Part::Image { url } => Self::Image { url },
+        }
+    }
+}
+
+/// A turn that has a place and a name, but is not read here.
+fn summary_of(held: &TurnView) -> Option<TurnSummary> {
+    let age_ms = i64::try_from(held.age_ms).unwrap_or(i64::MAX);
+    Some(TurnSummary {
+        turn: (**held.turn.as_ref()?).into(),
+        thread: (**held.thread.as_ref()?).into(),
+        group: group_of(&held.worker).into(),
+        worker: (*held.worker).into(),
+        key: (*held.key).into(),
+        status: if held.is_parked { "parked" } else { "running" },
+        error: None,
+        started_at: Stamp(Stamp::now().0.saturating_sub(age_ms)),
+        ended_at: None,
+    })
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        let message = refused.to_string();
+        let may_have_run = if refused.work_may_have_run() { "; it may have begun to work" } else { "" };
+        match refused {
+            Refused::Busy { retry_after } => Self::new(Code::Busy, message).retry_after(retry_after),
+            Refused::Draining => Self::new(Code::Draining, message).retry_after(DRAINING_RETRY),
+            Refused::NoSuchGroup { .. } => Self::new(Code::InvalidValue, message),
+            Refused::NotReady { .. } => Self::new(Code::NotReady, message).retry_after(DRAINING_RETRY),
+            Refused::NoSuchThread { .. } => Self::new(Code::ThreadNotFound, message),
+            Refused::Worker(_) | Refused::WorkerGone => {
+                Self::new(Code::WorkerFailed, format!("{message}{may_have_run}"))
+            }
+        }
+    }
+}
+
+impl From<WishError> for Error {
+    fn from(error: WishError) -> Self {
+        match error {
+            WishError::Over => Self::new(Code::TurnOver, "the turn is over; start another on its thread"),
+            WishError::TooMany => Self::new(Code::Busy, error.to_string()).retry_after(Duration::from_secs(1)),
+            WishError::Worker(error) => Self::new(Code::WorkerFailed, error.to_string()),
+        }
+    }
+}

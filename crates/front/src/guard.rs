@@ -1,0 +1,285 @@
+//! Who may in. Every request passes `edge`: its `Host` is one of ours and it has no `Origin`. Every route besides has what
+//! it needs, which `admit` asks for on the matched route itself, never on a path that was put together again: a key, a
+//! scope, a body of JSON that is not too long and does not take too long.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request, State};
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+
+use crate::accept::Peer;
+use crate::attempts::{AttemptLimits, Attempts};
+use crate::error::{Code, Error};
+use crate::host::Hosts;
+use crate::keys::{Caller, Keys, Scope, is_unguessable};
+
+/// What a route asks of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing: it tells nothing that matters, or carries its own proof.
+    Nothing,
+    /// A key with this scope.
+    Key(Scope),
+}
+
+/// What a request may be.
+#[derive(Clone, Debug)]
+pub struct RequestLimits {
+    /// How long a body may be.
+    pub body_bytes_max: usize,
+    /// How long it may take to arrive.
+    pub body_timeout: Duration,
+    /// How many wrong keys are borne.
+    pub attempts: AttemptLimits,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 4 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
+            attempts: AttemptLimits::default(),
+        }
+    }
+}
+
+/// The one who stands at the door.
+pub(crate) struct Guard {
+    hosts: Hosts,
+    keys: Arc<Keys>,
+    attempts: Mutex<Attempts>,
+    limits: RequestLimits,
+}
+
+impl Guard {
+    pub(crate) fn new(hosts: Hosts, keys: Arc<Keys>, limits: RequestLimits) -> Self {
+        Self { hosts, keys, attempts: Mutex::new(Attempts::new(limits.attempts.clone())), limits }
+    }
+
+    pub(crate) fn keys(&self) -> &Arc<Keys> {
+        &self.keys
+    }
+
+    fn check_place(&self, request: &Request) -> Result<(), Error> {
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else {
+            return Err(Error::new(Code::HostMissing, "send exactly one Host header"));
+        };
+        let host = host.to_str().unwrap_or_default();
+        let target = request.uri().authority().map(axum::http::uri::Authority::as_str);
+        if !self.hosts.has(host) || target.is_some_and(|target| !self.hosts.has(target)) {
+            return Err(Error::new(
+                Code::HostRefused,
+                "this Host is not served here; use localhost, or add the name to the configuration's `hosts`",
+            ));
+        }
+        if request.headers().contains_key(header::ORIGIN) {
+            return Err(Error::new(Code::OriginRefused, "requests of web pages (with an Origin header) are refused"));
+        }
+        Ok(())
+    }
+
+    fn check_key(&self, request: &Request, scope: Scope) -> Result<Caller, Error> {
+        let text = key_in(request.headers())?;
+        let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
+        let wait = peer.and_then(|peer| self.attempts().wait(peer, Instant::now()));
+        let caller = if wait.is_none() || is_unguessable(text) { self.keys.find(text) } else { None };
+        match (caller, wait) {
+            (Some(caller), _) if caller.scopes.has(scope) => Ok(caller),
+            (Some(_), _) => Err(Error::new(
+                Code::ScopeMissing,
+                format!("this key lacks the scope `{}`; use a key that has it", scope.name()),
+            )),
+            (None, Some(wait)) => Err(Error::new(
+                Code::TooManyFailures,
+                "too many wrong keys came from this address; wait, then send the right one",
+            )
+            .retry_after(wait)),
+            (None, None) => {
+                if let Some(peer) = peer {
+                    self.attempts().handle_failure(peer, Instant::now());
+                }
+                Err(Error::new(Code::KeyInvalid, "this key is not valid; it may have been revoked"))
+            }
+        }
+    }
+
+    fn attempts(&self) -> std::sync::MutexGuard<'_, Attempts> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The request with its body in memory.
+    async fn receive(&self, request: Request) -> Result<Request, Error> {
+        let max = self.limits.body_bytes_max;
+        let too_large = || Error::new(Code::BodyTooLarge, format!("the body is longer than {max} bytes; send less"));
+        let announced =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        if announced.is_some_and(|length: u64| length > max as u64) {
+            return Err(too_large());
+        }
+        let (head, body) = request.into_parts();
+        let mut pieces = body.into_data_stream();
+        let whole = async {
+            let mut whole = Vec::new();
+            while let Some(piece) = pieces.next().await {
+                let piece = piece.map_err(|error| {
+                    Error::new(Code::BodyIncomplete, "the body ended before its end").caused_by(error)
+                })?;
+                if whole.len() + piece.len() > max {
+                    return Err(too_large());
+                }
+                whole.extend_from_slice(&piece);
+            }
+            Ok(whole)
+        };
+        let late = |_| Error::new(Code::BodyTimeout, "the body took too long to arrive; send it at once");
+        let whole = tokio::time::timeout(self.limits.body_timeout, whole).await.map_err(late)??;
+        if !whole.is_empty() && !is_json(&head.headers) {
+            return Err(Error::new(
+                Code::ContentTypeRefused,
+                "a body must be JSON; send the header content-type: application/json",
+            ));
+        }
+        Ok(Request::from_parts(head, Body::from(whole)))
+    }
+}
+
+/// Asks of every request that it was meant for us.
+pub(crate) async fn edge(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    match guard.check_place(&request) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// Asks what the matched route needs, and leaves the [`Caller`] to it.
+pub(crate) async fn admit(
+    State((guard, needs)): State<(Arc<Guard>, Needs)>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Error> {
+    if let Needs::Key(scope) = needs {
+        let caller = guard.check_key(&request, scope)?;
+        request.extensions_mut().insert(caller);
+    }
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        request = guard.receive(request).await?;
+    }
+    Ok(next.run(request).await)
+}
+
+/// The key, wherever it is carried; several carriers must agree.
+fn key_in(headers: &HeaderMap) -> Result<&str, Error> {
+    let bearer = headers.get_all(header::AUTHORIZATION).iter().map(|value| {
+        let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+    });
+    let plain = ["x-api-key", "api-key"].into_iter().flat_map(|name| headers.get_all(name));
+    let mut keys = bearer.chain(plain.map(|value| value.to_str().ok().map(str::trim)));
+    let missing = || {
+        Error::new(
+            Code::KeyMissing,
+            "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one",
+        )
+    };
+    let unreadable = || Error::new(Code::KeyInvalid, "the key cannot be read; send `Authorization: Bearer KEY`");
+    let first = keys.next().ok_or_else(missing)?.ok_or_else(unreadable)?;
+    if keys.all(|key| key == Some(first)) {
+        Ok(first)
+    } else {
+        Err(Error::new(Code::KeyInvalid, "several different keys were sent; send one"))
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+/// A body of JSON, read strictly: what it must be is said with the place of what is wrong.
+pub(crate) struct Posted<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Posted<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        let unread = |error| Error::new(Code::Internal, "the body could not be read").caused_by(error);
+        // `admit` has bounded it and holds it in memory.
+        let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.map_err(unread)?;
+        if body.is_empty() {
+            return Err(Error::new(Code::InvalidJson, "the body is empty; send a JSON object"));
+        }
+        serde_json::from_slice(&body).map(Self).map_err(|error| {
+            let code = if error.is_data() { Code::InvalidValue } else { Code::InvalidJson };
+            Error::new(code, format!("the body cannot be used: {error}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, HeaderName, HeaderValue};
+    use expect_test::{Expect, expect};
+
+    use super::{is_json, key_in};
+
+    fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+        let pairs = lines.iter().map(|(name, value)| {
+            (name.parse::<HeaderName>().unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap())
+        });
+        pairs.collect()
+    }
+
+    #[test]
+    fn every_carrier_of_a_key_is_alike() {
+        let check = |lines: &[(&str, &str)], expected: Expect| {
+            let found = match key_in(&headers(lines)) {
+                Ok(key) => key.to_owned(),
+                Err(error) => format!("{error:?}"),
+            };
+            expected.assert_eq(&found);
+        };
+        check(&[("authorization", "Bearer k")], expect!["k"]);
+        check(&[("authorization", "bearer  k ")], expect!["k"]);
+        check(&[("x-api-key", "k")], expect!["k"]);
+        check(&[("api-key", " k ")], expect!["k"]);
+        check(&[("api-key", "k"), ("authorization", "Bearer k"), ("x-api-key", "k")], expect!["k"]);
+        check(
+            &[("api-key", "k"), ("authorization", "Bearer other")],
+            expect![[
+                r#"Error { code: KeyInvalid, message: "several different keys were sent; send one", cause: None, retry_after: None }"#
+            ]],
+        );
+        check(
+            &[("authorization", "Basic a2V5")],
+            expect![[
+                r#"Error { code: KeyInvalid, message: "the key cannot be read; send `Authorization: Bearer KEY`", cause: None, retry_after: None }"#
+            ]],
+        );
+        check(
+            &[("cookie", "key=k")],
+            expect![[
+                r#"Error { code: KeyMissing, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one", cause: None, retry_after: None }"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn only_json_is_json() {
+        for json in ["application/json", "Application/JSON; charset=utf-8"] {
+            assert!(is_json(&headers(&[("content-type", json)])), "{json}");
+        }
+        for other in
+            ["text/plain", "application/jsonp", "text/plain; application/json", "application/json, text/plain", ""]
+        {
+            assert!(!is_json(&headers(&[("content-type", other)])), "{other}");
+        }
+    }
+}

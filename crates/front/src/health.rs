@@ -1,0 +1,53 @@
+//! Whether this process works, what of it is impaired, and what is missing before it can take turns.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use serde::Serialize;
+use store::Health as StoreHealth;
+use workers::GroupView;
+
+use crate::Desk;
+
+#[derive(Serialize)]
+struct Health {
+    /// `ok` or `degraded`; who answers at all is alive.
+    status: &'static str,
+    version: Box<str>,
+    /// What is impaired.
+    reasons: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Readiness {
+    /// Whether every group takes turns.
+    ready: bool,
+    groups: Vec<GroupView>,
+}
+
+/// Always 200: a process whose disk is full must not be restarted for it.
+pub(crate) async fn alive(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
+    let reasons = match &*desk.store.health().borrow() {
+        StoreHealth::Well => Vec::new(),
+        StoreHealth::Degraded { reason } => vec![format!("store: {reason}")],
+    };
+    let status = if reasons.is_empty() { "ok" } else { "degraded" };
+    Json(Health { status, version: desk.version.clone(), reasons })
+}
+
+/// 503 until every group takes turns, and while draining.
+pub(crate) async fn ready(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
+    let groups = desk.pool.readiness();
+    let ready = groups.iter().all(|group| group.is_ready);
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(Readiness { ready, groups }))
+}
+
+pub(crate) async fn metrics(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
+    let metrics = desk.feed.metrics();
+    metrics.look(&desk.pool, &desk.store.health().borrow());
+    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.to_text())
+}

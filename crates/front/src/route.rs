@@ -1,0 +1,121 @@
+//! A row of the list of routes: where it is, what it needs, who answers it, and what is to be said of it. The router and
+//! the API's description are both made of the same rows, so that neither can know a route that the other does not.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::handler::Handler;
+use axum::http::{Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter, on};
+
+use crate::Desk;
+use crate::error::{Code, Error};
+use crate::guard::{Needs, admit, edge};
+
+/// One route.
+pub(crate) struct Route {
+    pub method: Method,
+    pub path: &'static str,
+    pub needs: Needs,
+    pub summary: &'static str,
+    /// The parameters that it reads of the query.
+    pub asks: &'static [Parameter],
+    /// The schema of its body.
+    pub takes: Option<&'static str>,
+    pub answers: Answer,
+    endpoint: MethodRouter<Arc<Desk>>,
+}
+
+/// What comes back if all is well.
+#[derive(Clone, Copy)]
+pub(crate) enum Answer {
+    /// Status and the name of a schema.
+    Json(StatusCode, &'static str),
+    /// Server-sent events, each with data of this schema.
+    Events(&'static str),
+    /// Text of this type.
+    Text(&'static str),
+}
+
+/// A parameter of a query.
+pub(crate) struct Parameter {
+    pub name: &'static str,
+    pub summary: &'static str,
+}
+
+pub(crate) fn get<H, T>(path: &'static str, needs: Needs, endpoint: H, summary: &'static str) -> Route
+where
+    H: Handler<T, Arc<Desk>>,
+    T: 'static,
+{
+    let endpoint = on(MethodFilter::GET, endpoint);
+    let answers = Answer::Text("text/plain");
+    Route { method: Method::GET, path, needs, summary, asks: &[], takes: None, answers, endpoint }
+}
+
+pub(crate) fn post<H, T>(path: &'static str, needs: Needs, endpoint: H, summary: &'static str) -> Route
+where
+    H: Handler<T, Arc<Desk>>,
+    T: 'static,
+{
+    let endpoint = on(MethodFilter::POST, endpoint);
+    let answers = Answer::Text("text/plain");
+    Route { method: Method::POST, path, needs, summary, asks: &[], takes: None, answers, endpoint }
+}
+
+impl Route {
+    pub(crate) fn asks(self, asks: &'static [Parameter]) -> Self {
+        Self { asks, ..self }
+    }
+
+    pub(crate) fn takes(self, schema: &'static str) -> Self {
+        Self { takes: Some(schema), ..self }
+    }
+
+    pub(crate) fn answers(self, schema: &'static str) -> Self {
+        Self { answers: Answer::Json(StatusCode::OK, schema), ..self }
+    }
+
+    pub(crate) fn creates(self, schema: &'static str) -> Self {
+        Self { answers: Answer::Json(StatusCode::CREATED, schema), ..self }
+    }
+
+    pub(crate) fn streams(self, schema: &'static str) -> Self {
+        Self { answers: Answer::Events(schema), ..self }
+    }
+
+    pub(crate) fn writes(self, content_type: &'static str) -> Self {
+        Self { answers: Answer::Text(content_type), ..self }
+    }
+}
+
+/// All routes behind the guard, everything else refused in our own words, and each request counted.
+pub(crate) fn router(routes: Vec<Route>, desk: &Arc<Desk>) -> Router {
+    let guard = &desk.guard;
+    let mut router = Router::new();
+    for route in routes {
+        let admit = from_fn_with_state((Arc::clone(guard), route.needs), admit);
+        router = router.route(route.path, route.endpoint.layer(admit));
+    }
+    router
+        .fallback(|| async {
+            Error::new(Code::RouteNotFound, "there is no such route; GET /api/openapi.json lists them")
+        })
+        .method_not_allowed_fallback(|| async {
+            Error::new(Code::MethodNotAllowed, "this route does not know that method; GET /api/openapi.json lists them")
+        })
+        .layer(from_fn_with_state(Arc::clone(guard), edge))
+        .layer(from_fn_with_state(Arc::clone(desk), count))
+        .with_state(Arc::clone(desk))
+}
+
+async fn count(State(desk): State<Arc<Desk>>, matched: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let response = next.run(request).await;
+    let route = matched.as_ref().map_or("other", MatchedPath::as_str);
+    desk.feed.metrics().count_request(route, &method, response.status());
+    response
+}

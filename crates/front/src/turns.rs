@@ -1,0 +1,234 @@
+//! The turns that callers have started, owned here and not by their connections: whoever comes and goes, each runs on, and
+//! what it said can be read from the beginning by any number of readers, also for a while after its end.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use approvals::Stamp;
+use codex::{CallError, Input, TurnError, TurnEvent, TurnStatus};
+use serde::Serialize;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use workers::{At, Turn};
+
+use crate::log::Log;
+use crate::metrics::group_of;
+use crate::ring::RingLimits;
+use crate::words;
+
+/// How much of turns is kept.
+#[derive(Clone, Debug)]
+pub struct TurnLimits {
+    /// Of one turn. What is older is forgotten, and a reader that wants it is told.
+    pub log: RingLimits,
+    /// How many finished turns can still be read.
+    pub finished_max: usize,
+    /// How many bytes of them.
+    pub finished_bytes_max: usize,
+    /// How many wishes of callers (interrupt, steer) may wait for one turn.
+    pub wishes_max: usize,
+}
+
+impl Default for TurnLimits {
+    fn default() -> Self {
+        let log = RingLimits { bytes_max: 1024 * 1024, events_max: 16_384, event_bytes_max: 256 * 1024 };
+        Self { log, finished_max: 1024, finished_bytes_max: 64 * 1024 * 1024, wishes_max: 16 }
+    }
+}
+
+/// All turns that can be read.
+pub(crate) struct Turns {
+    limits: TurnLimits,
+    book: Mutex<Book>,
+    /// Aborted on drop: their turns are then interrupted or parked.
+    pumps: Mutex<JoinSet<()>>,
+}
+
+#[derive(Default)]
+struct Book {
+    turns: HashMap<Arc<str>, Arc<Followed>>,
+    /// The oldest first.
+    finished: VecDeque<Arc<str>>,
+    finished_bytes: usize,
+}
+
+/// One turn that is read into a log.
+pub(crate) struct Followed {
+    pub at: At,
+    pub log: Arc<Log>,
+    started_at: Stamp,
+    end: Mutex<Option<End>>,
+    wishes: mpsc::Sender<Wish>,
+}
+
+struct End {
+    status: TurnStatus,
+    error: Option<TurnError>,
+    at: Stamp,
+}
+
+/// What a caller wants of a running turn.
+enum Wish {
+    Interrupt,
+    Steer { input: Vec<Input>, answer: oneshot::Sender<Result<(), CallError>> },
+}
+
+/// Why a wish was not passed on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WishError {
+    #[error("the turn is over")]
+    Over,
+    #[error("too much waits to be said to this turn; try again")]
+    TooMany,
+    #[error(transparent)]
+    Worker(#[from] CallError),
+}
+
+/// A turn as callers see it.
+#[derive(Debug, Serialize)]
+pub(crate) struct TurnSummary {
+    pub turn: Arc<str>,
+    pub thread: Arc<str>,
+    pub group: Box<str>,
+    pub worker: Arc<str>,
+    pub key: Arc<str>,
+    /// `running`, `parked`, `completed`, `interrupted`, `failed` or `lost`.
+    pub status: &'static str,
+    pub error: Option<TurnError>,
+    pub started_at: Stamp,
+    pub ended_at: Option<Stamp>,
+}
+
+impl Turns {
+    pub(crate) fn new(limits: TurnLimits) -> Self {
+        Self { limits, book: Mutex::default(), pumps: Mutex::default() }
+    }
+
+    /// Takes a turn over and reads it into a log until its end.
+    pub(crate) fn follow(self: &Arc<Self>, turn: Turn) -> Arc<Followed> {
+        let (wishes, waiting) = mpsc::channel(self.limits.wishes_max);
+        let followed = Arc::new(Followed {
+            at: turn.at().clone(),
+            log: Arc::new(Log::new(self.limits.log)),
+            started_at: Stamp::now(),
+            end: Mutex::default(),
+            wishes,
+        });
+        self.book().turns.insert(Arc::clone(&followed.at.turn), Arc::clone(&followed));
+        let (turns, its) = (Arc::downgrade(self), Arc::clone(&followed));
+        let mut pumps = lock(&self.pumps);
+        while pumps.try_join_next().is_some() {}
+        pumps.spawn(async move {
+            pump(turn, waiting, &its).await;
+            if let Some(turns) = turns.upgrade() {
+                turns.book().finish(&its, &turns.limits);
+            }
+        });
+        followed
+    }
+
+    pub(crate) fn find(&self, turn: &str) -> Option<Arc<Followed>> {
+        self.book().turns.get(turn).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Followed>> {
+        self.book().turns.values().cloned().collect()
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        lock(&self.book)
+    }
+}
+
+impl Book {
+    /// Keeps a finished turn in the place of the oldest ones.
+    fn finish(&mut self, followed: &Followed, limits: &TurnLimits) {
+        self.finished.push_back(Arc::clone(&followed.at.turn));
+        self.finished_bytes += followed.log.bytes();
+        while self.finished.len() > limits.finished_max || self.finished_bytes > limits.finished_bytes_max {
+            let Some(oldest) = self.finished.pop_front() else {
+                break;
+            };
+            if let Some(oldest) = self.turns.remove(&oldest) {
+                self.finished_bytes -= oldest.log.bytes();
+            }
+        }
+    }
+}
+
+impl Followed {
+    pub(crate) fn interrupt(&self) -> Result<(), WishError> {
+        self.wish(Wish::Interrupt)
+    }
+
+    pub(crate) async fn steer(&self, input: Vec<Input>) -> Result<(), WishError> {
+        let (answer, answered) = oneshot::channel();
+        self.wish(Wish::Steer { input, answer })?;
+        Ok(answered.await.map_err(|_| WishError::Over)??)
+    }
+
+    pub(crate) fn summary(&self) -> TurnSummary {
+        let At { thread, turn, worker, key } = self.at.clone();
+        let end = lock(&self.end);
+        TurnSummary {
+            group: group_of(&worker).into(),
+            turn,
+            thread,
+            worker,
+            key,
+            status: end.as_ref().map_or("running", |end| words::turn_status(end.status)),
+            error: end.as_ref().and_then(|end| end.error.clone()),
+            started_at: self.started_at,
+            ended_at: end.as_ref().map(|end| end.at),
+        }
+    }
+
+    fn wish(&self, wish: Wish) -> Result<(), WishError> {
+        self.wishes.try_send(wish).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => WishError::TooMany,
+            mpsc::error::TrySendError::Closed(_) => WishError::Over,
+        })
+    }
+
+    fn tell(&self, event: &TurnEvent) {
+        if let TurnEvent::TurnEnded { status, error } = event {
+            *lock(&self.end) = Some(End { status: *status, error: error.clone(), at: Stamp::now() });
+        }
+        match serde_json::to_string(event) {
+            Ok(json) => self.log.push(&json),
+            Err(error) => tracing::error!(%error, turn = &*self.at.turn, "an event cannot be written and is left out"),
+        }
+    }
+}
+
+/// Closes the log of a turn, whatever ends its pump.
+struct Closing<'a>(&'a Log);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+async fn pump(mut turn: Turn, mut wishes: mpsc::Receiver<Wish>, followed: &Followed) {
+    let _closing = Closing(&followed.log);
+    loop {
+        tokio::select! {
+            biased;
+            Some(wish) = wishes.recv() => match wish {
+                Wish::Interrupt => turn.interrupt(),
+                Wish::Steer { input, answer } => {
+                    let _ = answer.send(turn.steer(&input).await);
+                }
+            },
+            event = turn.next() => match event {
+                Some(event) => followed.tell(&event),
+                None => return,
+            },
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

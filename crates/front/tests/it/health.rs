@@ -1,0 +1,102 @@
+//! Health, readiness and metrics of a server that works, is impaired, and is about to stop.
+
+use std::time::Duration;
+
+use store::{Change, Store};
+
+use crate::http::Caller;
+use crate::support::House;
+
+#[tokio::test]
+async fn a_server_that_works_says_so_to_anybody() {
+    let house = House::open().await;
+    let anybody = Caller { address: house.operator.address, key: "none".into() };
+    let health = house.check(&anybody.get("/healthz").await, "Health").await;
+    assert_eq!((&health["status"], health["reasons"].as_array().unwrap().len()), (&"ok".into(), 0));
+    let ready = house.check(&anybody.get("/readyz").await, "Readiness").await;
+    assert_eq!((&ready["ready"], &ready["groups"][0]["name"]), (&true.into(), &"main".into()));
+    assert_eq!(anybody.get("/metrics").await.refusal(), "401 key_invalid");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_drains_is_not_ready_and_takes_no_turns() {
+    let house = House::open().await;
+    house.pool.drain(Duration::ZERO).await;
+    assert_eq!(house.operator.get("/readyz").await.status, 503);
+    assert_eq!(house.operator.get("/healthz").await.status, 200);
+    let refused = house.operator.post("/api/turns", r#"{"prompt":"a"}"#).await;
+    assert_eq!(refused.refusal(), "503 draining");
+    assert!(refused.headers.contains("retry-after: "), "{}", refused.headers);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_full_store_is_a_degraded_server_that_lives_on() {
+    let house = House::open().await;
+    let mut feed = house.operator.events("/api/events", "").await;
+    house.store.set_pages_max(1).await.unwrap();
+    assert!(matches!(fill(&house.store).await, store::WriteError::Full(_)));
+    let told = feed.until("store_health").await;
+    assert_eq!(told["healthy"], false);
+    let health = house.operator.get("/healthz").await.json();
+    assert_eq!(health["status"], "degraded");
+    assert!(health["reasons"][0].as_str().unwrap().starts_with("store: "), "{health}");
+    let path = house.start("[[shell touch x]]").await;
+    let end = house.operator.events(&path, "").await.rest().await;
+    assert_eq!(end.last().unwrap()["type"], "turn_ended", "what cannot be recorded is declined, and the turn goes on");
+    house.store.set_pages_max(1_000_000).await.unwrap();
+    while feed.until("store_health").await["healthy"] == false {}
+    assert_eq!(house.operator.get("/healthz").await.json()["status"], "ok");
+    house.stop().await;
+}
+
+/// Writes until nothing more fits, however small.
+async fn fill(store: &Store) -> store::WriteError {
+    let (mut number, mut bytes) = (0, 64 * 1024);
+    loop {
+        number += 1;
+        let row = store::Response {
+            id: format!("filler-{number}"),
+            key: "nobody".into(),
+            thread: "none".into(),
+            turn: "none".into(),
+            previous: None,
+            status: "completed".into(),
+            body: format!("\"{}\"", "x".repeat(bytes)),
+            created_at: 0,
+            expires_at: None,
+        };
+        if let Err(error) = store.commit(vec![Change::Response(row)]).await {
+            if bytes == 1 {
+                return error;
+            }
+            bytes /= 2;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_happens_is_counted_by_labels_that_no_caller_invents() {
+    let house = House::open().await;
+    let path = house.start("[[text]]").await;
+    house.operator.events(&path, "").await.rest().await;
+    house.operator.get("/api/invented/by/a/caller").await;
+    house.operator.get("/api/turns/invented").await;
+    let page = house.operator.get("/metrics").await.body;
+    for line in [
+        r#"switchboard_http_requests_total{route="other",method="GET",status="4xx"} 1"#,
+        r#"switchboard_http_requests_total{route="/api/turns/{id}",method="GET",status="4xx"} 1"#,
+        r#"switchboard_http_requests_total{route="/api/turns",method="POST",status="2xx"} 1"#,
+        r#"switchboard_turns_total{group="main",status="completed"} 1"#,
+        r#"switchboard_workers{group="main",state="ready"} 1"#,
+        r#"switchboard_turns_running{group="main"} 0"#,
+        "switchboard_queue_length 0",
+        "switchboard_store_healthy 1",
+        "switchboard_feed_readers 0",
+    ] {
+        assert!(page.lines().any(|one| one == line), "{line} in\n{page}");
+    }
+    assert!(!page.contains("invented"), "{page}");
+    house.stop().await;
+}

@@ -1,0 +1,155 @@
+//! A server in a directory of its own, with a pool of demo workers behind it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use approvals::Approvals;
+use codex::{ApprovalPolicy, Sandbox};
+use front::keys::{Keys, Scope, Scopes};
+use front::{Feed, Front, Settings};
+use serde_json::Value;
+use store::Store;
+use supervise::{Ledger, Rlimits};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use workers::{Group, Limits, Plan, Pool, Profile, Transport};
+
+use crate::http::{Answer, Caller, LONG};
+
+/// The key that the installation chose; long enough not to be taken for a guess.
+pub(crate) const KEY: &str = "the-key-of-the-tests-0123456789abcdef";
+
+pub(crate) struct House {
+    /// One who may do everything.
+    pub(crate) operator: Caller,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) store: Store,
+    pub(crate) pool: Pool,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+    _directory: TempDir,
+}
+
+impl House {
+    pub(crate) async fn open() -> Self {
+        Self::with(Settings::default(), approvals::Settings::default()).await
+    }
+
+    pub(crate) async fn with(settings: Settings, deciding: approvals::Settings) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::at(listener, settings, deciding).await
+    }
+
+    pub(crate) async fn at(listener: TcpListener, settings: Settings, deciding: approvals::Settings) -> Self {
+        let directory = TempDir::new().unwrap();
+        let address = listener.local_addr().unwrap();
+        let store = Store::open(directory.path().join("store.db"), store::Limits::default()).unwrap();
+        let feed = Feed::new(Feed::LIMITS);
+        let approvals = Approvals::open(store.clone(), deciding, feed.notify_approvals()).await.unwrap();
+        let (ledger, leftovers) = Ledger::open(directory.path()).unwrap();
+        leftovers.reap().await.unwrap();
+        let plan = plan(directory.path());
+        let profiles = plan.profiles.clone();
+        let pool = Pool::start(plan, store.clone(), approvals.clone(), ledger, feed.notify_workers());
+        let (keys, first) = Keys::open(&store, Some(KEY)).await.unwrap();
+        assert!(first.is_none(), "a chosen key needs no other");
+        let keys = Arc::new(keys);
+        let front = Front {
+            pool: pool.clone(),
+            approvals,
+            store: store.clone(),
+            feed,
+            keys: Arc::clone(&keys),
+            settings: Settings { profiles, ..settings },
+        };
+        let (stop, stopped) = oneshot::channel::<()>();
+        #[expect(clippy::disallowed_methods, reason = "`serving` keeps its handle")]
+        let serving = tokio::spawn(front::serve(listener, front, async {
+            let _ = stopped.await;
+        }));
+        let operator = Caller { address, key: KEY.into() };
+        let house = Self { operator, keys, store, pool, stop, serving, _directory: directory };
+        house.until_ready().await;
+        house
+    }
+
+    /// One with a key of their own.
+    pub(crate) async fn caller(&self, scopes: &[Scope]) -> Caller {
+        let key = self.keys.create(&self.store, "a caller", Scopes::of(scopes)).await.unwrap();
+        Caller { address: self.operator.address, key: key.secret.reveal().into() }
+    }
+
+    /// Starts a turn and gives the path of its events.
+    pub(crate) async fn start(&self, prompt: &str) -> String {
+        let started = self.operator.post("/api/turns", &serde_json::json!({ "prompt": prompt }).to_string()).await;
+        assert_eq!(started.status, 201, "{}", started.body);
+        started.json()["events"].as_str().unwrap().into()
+    }
+
+    /// Holds an answer against its schema.
+    pub(crate) async fn check(&self, answer: &Answer, schema: &str) -> Value {
+        let description = self.operator.get("/api/openapi.json").await.json();
+        let schema = serde_json::json!({
+            "$ref": format!("#/components/schemas/{schema}"), "components": description["components"],
+        });
+        let value = answer.json();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?} in {value:#}");
+        value
+    }
+
+    pub(crate) async fn stop(self) {
+        let _ = self.stop.send(());
+        timeout(LONG, self.serving).await.expect("a server stops").unwrap();
+        timeout(LONG, self.pool.stop()).await.expect("a pool stops");
+        self.store.close().await.unwrap();
+    }
+
+    async fn until_ready(&self) {
+        let ready = async {
+            while self.operator.get("/readyz").await.status != 200 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(LONG, ready).await.expect("the workers become ready");
+    }
+}
+
+fn plan(directory: &Path) -> Plan {
+    fs::create_dir_all(directory.join("home")).unwrap();
+    let group = Group {
+        name: "main".into(),
+        program: testkit::built::demo_worker().into(),
+        args: Vec::new(),
+        transport: Transport::Stdio,
+        count: 1,
+        codex_home: Some(directory.join("home")),
+        env: Vec::new(),
+        cwd: directory.into(),
+        turns_max: 8,
+        threads_loaded_max: 64,
+        rlimits: Rlimits::default(),
+    };
+    let asking = Profile {
+        name: "asking".into(),
+        group: None,
+        cwd: Some(directory.to_str().unwrap().into()),
+        sandbox: Sandbox::ReadOnly,
+        approval_policy: ApprovalPolicy::Untrusted,
+        model: None,
+        effort: None,
+        decision_timeout: None,
+    };
+    Plan {
+        groups: vec![group],
+        profiles: vec![asking],
+        limits: Limits::default(),
+        state_dir: directory.into(),
+        client_version: "1.0".into(),
+    }
+}

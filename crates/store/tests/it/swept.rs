@@ -1,0 +1,64 @@
+//! Retention: the old and the surplus go, in slices; what waits for a decision stays whatever its age.
+
+use std::time::Duration;
+
+use store::{Approval, AuditEntry, Change, Keep, Limits, Response, Retention, Swept};
+
+use crate::support::{Place, allowed, approvals, pending, response, run, step};
+
+const ALL: Keep = Keep { age_max: Duration::MAX, rows_max: u32::MAX };
+const KEEP_ALL: Retention = Retention { approvals: ALL, audit: ALL, responses: ALL };
+
+fn at(time: i64, mut approval: Approval) -> Change {
+    approval.created_at = time;
+    Change::Approval(approval)
+}
+
+#[test]
+fn what_is_too_old_goes_but_never_what_is_pending() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let entry = |time: i64| Change::Audit(AuditEntry { at: time, ..step("a", 0, "asked") });
+        let made = |id: &str, created_at: i64, expires_at: Option<i64>| {
+            Change::Response(Response { created_at, expires_at, ..response(id, "k") })
+        };
+        let changes = vec![
+            at(1_000, pending("old and pending")),
+            at(1_000, allowed("old")),
+            at(9_000, allowed("young")),
+            entry(1_000),
+            entry(9_000),
+            made("old", 1_000, None),
+            made("young", 9_000, Some(10_001)),
+            made("expired", 9_000, Some(10_000)),
+        ];
+        store.commit(changes).await.unwrap();
+        let keep = Keep { age_max: Duration::from_secs(5), ..ALL };
+        let retention = Retention { approvals: keep, audit: keep, responses: keep };
+        assert_eq!(store.sweep(10_000, KEEP_ALL).await.unwrap(), Swept { responses: 1, ..Swept::default() });
+        assert_eq!(store.sweep(10_000, retention).await.unwrap(), Swept { approvals: 1, audit: 1, responses: 1 });
+        assert_eq!(store.sweep(10_000, retention).await.unwrap(), Swept::default());
+        let ids: Vec<_> = approvals(&store).await.into_iter().map(|approval| approval.id).collect();
+        assert_eq!(ids, ["old and pending", "young"]);
+        let left = store.read(|reader| reader.response("young", "k")).await.unwrap();
+        assert_eq!(left.map(|left| left.id).as_deref(), Some("young"));
+    });
+}
+
+#[test]
+fn of_too_many_the_oldest_go_in_slices() {
+    run(async {
+        let place = Place::new();
+        let store = place.open_with(Limits { sweep_rows_max: 10, ..Limits::default() });
+        let ended = (0..100).map(|number| at(number, allowed(&format!("{number:03}"))));
+        store.commit(ended.chain([at(0, pending("waits"))]).collect()).await.unwrap();
+        let before = store.counts().transactions;
+        let keep = Keep { rows_max: 7, ..ALL };
+        let swept = store.sweep(1_000, Retention { approvals: keep, ..KEEP_ALL }).await.unwrap();
+        assert_eq!(swept.approvals, 93);
+        assert_eq!(store.counts().transactions - before, 10 + 2, "ten slices, and one look at each other table");
+        let ids: Vec<_> = approvals(&store).await.into_iter().map(|approval| approval.id).collect();
+        assert_eq!(ids, ["093", "094", "095", "096", "097", "098", "099", "waits"]);
+    });
+}
