@@ -175,8 +175,8 @@ impl Client {
         match status.as_deref() {
             Some("active") => self.link.shared.exchange().handle_busy(&id),
             // A turn that is followed and has ended before anybody listened is over.
-            Some("idle") => self.link.shared.change(|exchange| exchange.handle_idle(&id, Instant::now().into_std())),
-            _ => {}
+            Some(_) => self.link.shared.change(|exchange| exchange.handle_idle(&id, Instant::now().into_std())),
+            None => {}
         }
         Ok(Thread { client: self.clone(), id, options, model: opened.model })
     }

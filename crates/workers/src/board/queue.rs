@@ -43,6 +43,12 @@ impl<T: Copy + PartialEq> Queue<T> {
         None
     }
 
+    /// What came last of the key that has most waiting; of several such keys, of the one that is served last.
+    pub(crate) fn last_of_the_longest(&self) -> Option<T> {
+        let longest = self.keys.iter().max_by_key(|key| self.waiting[*key].len())?;
+        self.waiting[longest].back().copied()
+    }
+
     /// Takes one item out, wherever it stands.
     pub(crate) fn remove(&mut self, item: T) {
         let found = self.keys.iter().enumerate().find_map(|(turn, key)| {
@@ -96,6 +102,17 @@ mod tests {
         assert_eq!(queue.take(|item| item != 1), Some(10));
         assert_eq!(queue.take(|item| item != 1), None);
         assert_eq!(drained(queue), [1]);
+    }
+
+    #[test]
+    fn the_longest_line_gives_way_first() {
+        let mut queue = queue(&[("a", 1), ("a", 2), ("a", 3), ("b", 10)]);
+        let mut gone = Vec::new();
+        while let Some(last) = queue.last_of_the_longest() {
+            queue.remove(last);
+            gone.push(last);
+        }
+        assert_eq!(gone, [3, 2, 10, 1]);
     }
 
     #[test]

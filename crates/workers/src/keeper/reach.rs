@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codex::{Callbacks, Client, End, Endpoint, Launch, Options, Patience, StartError};
@@ -9,8 +10,8 @@ use supervise::{Detached, EndReason, Ladder, Owner};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Ended, Keeper, reason_of_start};
-use crate::plan::Transport;
-use crate::post::Wish;
+use crate::shared::Shared;
+use crate::plan::{Group, Transport};
 
 /// Our name, as workers are told it.
 const CLIENT_NAME: &str = "switchboard";
@@ -49,10 +50,7 @@ impl Keeper {
     pub(super) async fn reach(&self) -> Result<Reached, Ended> {
         tokio::select! {
             reached = self.reach_now() => reached,
-            wish = self.post.wished() => Err(match wish {
-                Wish::Restart(reason) => Ended::RestartWished(reason),
-                Wish::Keep | Wish::Stop => Ended::StopWished,
-            }),
+            wish = self.post.wished() => Err(wish.into()),
         }
     }
 
@@ -81,6 +79,11 @@ impl Keeper {
             self.forget_detached();
             return None;
         };
+        if *entry.fingerprint != *self.fingerprint() {
+            tracing::warn!(worker = %self.post.name, "its configuration has changed: the running worker is replaced");
+            self.end_detached(detached).await;
+            return None;
+        }
         let endpoint = Endpoint::unix(&entry.socket);
         match self.connect(&endpoint, &mut detached).await {
             Ok(client) => Some(Reached { client, found: Found::Running, detached: Some(detached) }),
@@ -95,7 +98,11 @@ impl Keeper {
     }
 
     async fn start_detached(&self) -> Result<Reached, Ended> {
-        let unkept = |error: supervise::LedgerError| could_not_start(&error.to_string());
+        // The disk may be full, and will not always be.
+        let unkept = |error: supervise::LedgerError| Ended::Broke {
+            reason: EndReason::StartRefused,
+            words: error.to_string().into(),
+        };
         let socket = self.socket()?;
         let owner = self.shared.ledger.announce(&self.post.name).map_err(unkept)?;
         // One that is left by a worker that is gone would keep the next from listening.
@@ -105,8 +112,7 @@ impl Keeper {
         let log = self.state_file("log");
         let spawned = launch.spawn_detached(&log, supervise::Limits::default());
         let mut detached = spawned.map_err(|error| broke(&StartError::Spawn(error)))?;
-        let program = self.shared.group(&self.post).program.to_string_lossy();
-        let entry = detached.entry(&self.post.name, socket.clone(), &program);
+        let entry = detached.entry(&self.post.name, socket.clone(), &self.fingerprint());
         if let Err(error) = self.shared.ledger.record(entry) {
             detached.stop(Ladder::default()).await;
             return Err(unkept(error));
@@ -162,6 +168,13 @@ impl Keeper {
         }
     }
 
+    /// What its worker is started from. Values of variables may be secrets, and are left out.
+    fn fingerprint(&self) -> String {
+        let Group { program, args, codex_home, env, cwd, rlimits, .. } = self.shared.group(&self.post);
+        let names: Vec<_> = env.iter().map(|(name, _)| name).collect();
+        format!("{program:?} {args:?} {codex_home:?} {names:?} {cwd:?} {rlimits:?}")
+    }
+
     fn launch(&self, owner: Owner) -> Launch {
         let group = self.shared.group(&self.post);
         let mut env = group.env.clone();
@@ -208,6 +221,23 @@ impl Keeper {
 
     fn state_file(&self, ending: &str) -> PathBuf {
         self.shared.plan.state_dir.join(format!("{}.{ending}", self.post.name))
+    }
+}
+
+/// Ends the detached workers that no group has any more.
+pub(crate) async fn end_strays(shared: Arc<Shared>) {
+    let is_ours = |name: &str| {
+        let post = shared.posts.iter().find(|post| *post.name == *name);
+        post.is_some_and(|post| matches!(shared.group(post).transport, Transport::Unix))
+    };
+    for entry in shared.ledger.detached().into_iter().filter(|entry| !is_ours(&entry.name)) {
+        if let Some(stray) = Detached::find(&entry, supervise::Limits::default()) {
+            let exit = stray.stop(Ladder::default()).await;
+            tracing::warn!(worker = %entry.name, %exit, "a detached worker that is in no group any more was stopped");
+        }
+        if let Err(error) = shared.ledger.forget(&entry.name) {
+            tracing::warn!(worker = %entry.name, %error, "the state file cannot be written");
+        }
     }
 }
 

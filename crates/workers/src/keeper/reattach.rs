@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use approvals::Withdrawal;
 use codex::ThreadOptions;
+use futures_util::{StreamExt as _, stream};
 use store::{
     ApprovalFilter, ApprovalState, Change, ParkedCallFilter, ParkedCallState, ReadError, Reader, ThreadFilter,
     TurnState,
@@ -18,6 +19,9 @@ use crate::board::Want;
 use crate::post::{Link, Loaded};
 use crate::record;
 use crate::running::{Held, Running};
+
+/// How many threads are resumed at once.
+const RESUMES_MAX: usize = 16;
 
 /// A turn that may still run.
 struct Open {
@@ -35,23 +39,33 @@ impl Keeper {
                 return;
             }
         };
-        for open in open.into_values() {
+        let following = stream::iter(open.into_values()).for_each_concurrent(RESUMES_MAX, async |open| {
             let (thread, turn) = (open.record.id.clone(), open.turn.clone());
             if let Err(error) = self.follow(link, open).await {
                 tracing::warn!(worker = %self.post.name, thread, turn, %error, "a turn is not found again");
             }
-        }
+        });
+        following.await;
     }
 
-    /// Whatever this worker was known to have asked, and does not ask any more, is over.
-    pub(super) async fn orphan_what_is_not_asked(&self) {
+    /// Whatever this worker was known to have asked, and has not asked over this link, is over; so are its turns.
+    pub(super) async fn orphan_what_is_not_asked(&self, link: Option<&Arc<Link>>) {
         let (group, worker) = (self.shared.group(&self.post).name.to_string(), self.post.name.to_string());
-        for approval in self.post.take_left() {
+        for approval in self.post.take_left(link.map_or(0, |link| link.number)) {
             self.shared.approvals.withdraw(&approval, Withdrawal::WorkerGone).await;
         }
         self.shared.approvals.orphan_unclaimed(&group, &worker).await;
-        let calls = self.shared.store.read(move |reader| waiting_calls(reader, &group, &worker)).await;
-        for mut call in calls.unwrap_or_default() {
+        let left = self.shared.store.read(move |reader| {
+            Ok((waiting_calls(reader, &group, &worker)?, reader.threads(&running(&group, &worker))?))
+        });
+        let (calls, threads) = left.await.unwrap_or_default();
+        for mut thread in threads {
+            if self.shared.board().lease_of(&thread.id).is_none() {
+                thread.last_turn_state = Some(TurnState::Ended);
+                self.shared.store.note(Change::Thread(thread));
+            }
+        }
+        for mut call in calls {
             if !self.shared.parked().is_expected(&call.id, &call.thread) {
                 call.state = ParkedCallState::Orphaned;
                 self.shared.store.note(Change::ParkedCall(call));
@@ -102,15 +116,9 @@ fn open_turns(reader: &Reader, group: &str, worker: &str) -> Result<BTreeMap<Str
         worker: Some(worker.into()),
         ..ApprovalFilter::default()
     };
-    let running = ThreadFilter {
-        group: Some(group.into()),
-        worker: Some(worker.into()),
-        last_turn_state: Some(TurnState::Running),
-        ..ThreadFilter::default()
-    };
     let asked = reader.approvals(&pending)?.into_iter().map(|row| (row.thread, row.turn, row.key));
     let called = waiting_calls(reader, group, worker)?.into_iter().map(|row| (row.thread, row.turn, row.key));
-    let running = reader.threads(&running)?.into_iter().filter_map(|row| Some((row.id, row.last_turn?, row.key)));
+    let running = reader.threads(&running(group, worker))?.into_iter().filter_map(|row| Some((row.id, row.last_turn?, row.key)));
     let mut open = BTreeMap::new();
     for (thread, turn, key) in asked.chain(called).chain(running) {
         if let Entry::Vacant(vacant) = open.entry(thread) {
@@ -121,6 +129,16 @@ fn open_turns(reader: &Reader, group: &str, worker: &str) -> Result<BTreeMap<Str
         }
     }
     Ok(open)
+}
+
+/// The threads of a worker that have a turn, as far as is known.
+fn running(group: &str, worker: &str) -> ThreadFilter {
+    ThreadFilter {
+        group: Some(group.into()),
+        worker: Some(worker.into()),
+        last_turn_state: Some(TurnState::Running),
+        ..ThreadFilter::default()
+    }
 }
 
 fn waiting_calls(reader: &Reader, group: &str, worker: &str) -> Result<Vec<store::ParkedCall>, ReadError> {
