@@ -228,10 +228,10 @@ impl Board {
 
     /// The turn of a lease has one of its answers. It goes on, if need be above the number of places.
     pub(crate) fn unpark(&mut self, lease: LeaseId) {
-        let Some(held) = self.leases.get_mut(&lease) else { return };
+        let Some(held) = self.leases.get_mut(&lease).filter(|held| held.is_parked()) else { return };
         let slot = &mut self.slots[held.slot.0];
-        held.waits = held.waits.saturating_sub(1);
-        if held.waits == 0 && slot.life == held.life {
+        held.waits -= 1;
+        if !held.is_parked() && slot.life == held.life {
             slot.turns += 1;
             slot.parked -= 1;
         }

@@ -37,7 +37,7 @@ impl<T: Copy + PartialEq> Queue<T> {
         for turn in 0..self.keys.len() {
             let waiting = &self.waiting[&self.keys[turn]];
             if let Some(at) = waiting.iter().position(|item| can_be_served(*item)) {
-                return Some(self.take_at(turn, at));
+                return Some(self.take_at(turn, at, self.keys.len() - 1));
             }
         }
         None
@@ -49,18 +49,19 @@ impl<T: Copy + PartialEq> Queue<T> {
         self.waiting[longest].back().copied()
     }
 
-    /// Takes one item out, wherever it stands.
+    /// Takes one item out, wherever it stands; its key keeps its place in the line.
     pub(crate) fn remove(&mut self, item: T) {
         let found = self.keys.iter().enumerate().find_map(|(turn, key)| {
             let at = self.waiting[key].iter().position(|waiting| *waiting == item)?;
             Some((turn, at))
         });
         if let Some((turn, at)) = found {
-            self.take_at(turn, at);
+            self.take_at(turn, at, turn);
         }
     }
 
-    fn take_at(&mut self, turn: usize, at: usize) -> T {
+    /// Takes an item out; its key, if it has more, stands in that place of the line from now on.
+    fn take_at(&mut self, turn: usize, at: usize, next_turn: usize) -> T {
         let key = self.keys.remove(turn).expect("the key was just seen");
         let waiting = self.waiting.get_mut(&key).expect("a key in line has something waiting");
         let item = waiting.remove(at).expect("the item was just seen");
@@ -68,7 +69,7 @@ impl<T: Copy + PartialEq> Queue<T> {
         if waiting.is_empty() {
             self.waiting.remove(&key);
         } else {
-            self.keys.push_back(key);
+            self.keys.insert(next_turn, key);
         }
         item
     }
@@ -112,7 +113,7 @@ mod tests {
             queue.remove(last);
             gone.push(last);
         }
-        assert_eq!(gone, [3, 2, 10, 1]);
+        assert_eq!(gone, [3, 2, 10, 1], "the last key of the line gives way first");
     }
 
     #[test]

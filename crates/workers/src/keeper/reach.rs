@@ -10,8 +10,8 @@ use supervise::{Detached, EndReason, Ladder, Owner};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Ended, Keeper, reason_of_start};
-use crate::shared::Shared;
 use crate::plan::{Group, Transport};
+use crate::shared::Shared;
 
 /// Our name, as workers are told it.
 const CLIENT_NAME: &str = "switchboard";

@@ -118,7 +118,8 @@ fn open_turns(reader: &Reader, group: &str, worker: &str) -> Result<BTreeMap<Str
     };
     let asked = reader.approvals(&pending)?.into_iter().map(|row| (row.thread, row.turn, row.key));
     let called = waiting_calls(reader, group, worker)?.into_iter().map(|row| (row.thread, row.turn, row.key));
-    let running = reader.threads(&running(group, worker))?.into_iter().filter_map(|row| Some((row.id, row.last_turn?, row.key)));
+    let running =
+        reader.threads(&running(group, worker))?.into_iter().filter_map(|row| Some((row.id, row.last_turn?, row.key)));
     let mut open = BTreeMap::new();
     for (thread, turn, key) in asked.chain(called).chain(running) {
         if let Entry::Vacant(vacant) = open.entry(thread) {
