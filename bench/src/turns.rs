@@ -51,13 +51,16 @@ async fn compare(what: &str, thread: Thread) -> Result<f64> {
     let start = Instant::now();
     let pool = Way::pool(Place::new()?).await?;
     let ready = start.elapsed();
-    let mut contenders = [("pool", pool, Best::default()), ("client", Way::client(&Place::new()?).await?, Best::default())];
+    let mut contenders =
+        [("pool", pool, Best::default()), ("client", Way::client(&Place::new()?).await?, Best::default())];
     for _ in 0..ROUNDS {
         for (_, way, best) in &mut contenders {
             best.take(round(way, thread).await?);
         }
     }
-    println!("{what}: {CALLERS} callers of {TURNS_PER_CALLER} turns each, best of {ROUNDS} rounds; ready in {ready:.0?}");
+    println!(
+        "{what}: {CALLERS} callers of {TURNS_PER_CALLER} turns each, best of {ROUNDS} rounds; ready in {ready:.0?}"
+    );
     for (name, way, best) in &contenders {
         println!(
             "  {name:<8}{:>7.0} turns/s {:>7.1} µs CPU/turn    p50 {:.2?}  p99 {:.2?}",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use codex::{Callbacks, Client, Endpoint, End, Launch, Options, Patience, StartError};
+use codex::{Callbacks, Client, End, Endpoint, Launch, Options, Patience, StartError};
 use supervise::{Detached, EndReason, Ladder, Owner};
 use tokio::time::{Instant, sleep, timeout};
 
