@@ -8,7 +8,6 @@ pub(crate) mod workers;
 
 use std::sync::Arc;
 
-use ::approvals::Stamp;
 use ::workers::{Caller as Orderer, Reach};
 use axum::extract::{FromRequestParts, Query};
 use axum::http::HeaderMap;
@@ -34,9 +33,9 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Asked<T
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
         let asked = Query::<T>::from_request_parts(parts, state).await;
-        asked.map(|Query(asked)| Self(asked)).map_err(|error| {
-            Error::new(Code::InvalidValue, format!("the query cannot be used: {}", error.body_text()))
-        })
+        asked
+            .map(|Query(asked)| Self(asked))
+            .map_err(|error| Error::new(Code::InvalidValue, format!("the query cannot be used: {}", error.body_text())))
     }
 }
 
@@ -44,7 +43,8 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
-        let nobody = || Error::new(Code::Internal, "this route is not set up").caused_by("it needs a caller, but no key");
+        let nobody =
+            || Error::new(Code::Internal, "this route is not set up").caused_by("it needs a caller, but no key");
         parts.extensions.get::<Self>().cloned().ok_or_else(nobody)
     }
 }
@@ -85,8 +85,4 @@ impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
         Self::new(Code::StoreUnavailable, "the store cannot be read at the moment; see /healthz").caused_by(error)
     }
-}
-
-fn stamp(unix_ms: i64) -> Stamp {
-    Stamp(unix_ms)
 }

@@ -139,7 +139,10 @@ impl Desk {
     }
 
     fn name(&self, pending: &Pending, asker: &Asker, name: &str) {
-        self.link.register().name(&asker.thread, pending.asked.id.as_raw(), name);
+        // What belongs to no thread is no event of a turn.
+        if !asker.thread.is_empty() {
+            self.link.register().name(&asker.thread, pending.asked.id.as_raw(), name);
+        }
     }
 
     /// Whom a request is asked for; one without a turn of ours belongs to nobody but the operators.

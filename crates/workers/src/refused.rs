@@ -53,14 +53,4 @@ impl Refused {
             _ => false,
         }
     }
-
-    /// Whether it surely did not run, because its worker was gone: another one may do it.
-    pub(crate) fn is_worth_another_worker(&self) -> bool {
-        match self {
-            Self::WorkerGone => true,
-            Self::Worker(CallError::Refused(_)) => true,
-            Self::Worker(CallError::Unanswered { .. }) => !self.work_may_have_run(),
-            _ => false,
-        }
-    }
 }

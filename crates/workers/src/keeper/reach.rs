@@ -16,6 +16,8 @@ use crate::post::Wish;
 const CLIENT_NAME: &str = "switchboard";
 /// Approvals have their own deadlines, kept by their book; the client's is only a net below it.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Requests that nobody but a hook can answer; without one they are refused.
+const FOR_HOOKS: [&str; 2] = ["account/chatgptAuthTokens/refresh", "attestation/generate"];
 /// How long the client waits beyond what a parked call may take.
 const TOOL_CALL_SPARE: Duration = Duration::from_secs(60);
 /// How often to try a socket that is not there yet.
@@ -184,7 +186,7 @@ impl Keeper {
         };
         Options {
             experimental_api: true,
-            callbacks: Callbacks::new().with_patience(patience),
+            callbacks: Callbacks::new().with_patience(patience).deferring(&FOR_HOOKS),
             frames_bytes_max: limits.frames_bytes_max,
             ..Options::new(CLIENT_NAME, &self.shared.plan.client_version)
         }
