@@ -74,7 +74,10 @@ impl Desk {
 
     async fn ask(&self, pending: &Pending, asker: &Asker) {
         let group = &self.shared.group(&self.post).name;
-        let wanted = wanted::of(&pending.asked, asker, group, &self.post.name, &self.link.client);
+        let mut wanted = wanted::of(&pending.asked, asker, group, &self.post.name, &self.link.client);
+        // A file change does not say where: it is in the directory of its thread.
+        let thread = || self.link.threads().get(&asker.thread).map(|loaded| loaded.record.cwd.clone());
+        wanted.cwd = wanted.cwd.or_else(thread).filter(|cwd| !cwd.is_empty());
         let ticket = match self.shared.approvals.ask(wanted).await {
             Ok(ticket) => ticket,
             Err(refused) => {

@@ -95,7 +95,7 @@ impl Keeper {
     }
 }
 
-fn open_turns(reader: &Reader<'_>, group: &str, worker: &str) -> Result<BTreeMap<String, Open>, ReadError> {
+fn open_turns(reader: &Reader, group: &str, worker: &str) -> Result<BTreeMap<String, Open>, ReadError> {
     let pending = ApprovalFilter {
         state: Some(ApprovalState::Pending),
         group: Some(group.into()),
@@ -123,7 +123,7 @@ fn open_turns(reader: &Reader<'_>, group: &str, worker: &str) -> Result<BTreeMap
     Ok(open)
 }
 
-fn waiting_calls(reader: &Reader<'_>, group: &str, worker: &str) -> Result<Vec<store::ParkedCall>, ReadError> {
+fn waiting_calls(reader: &Reader, group: &str, worker: &str) -> Result<Vec<store::ParkedCall>, ReadError> {
     let waiting = ParkedCallFilter {
         state: Some(ParkedCallState::Waiting),
         group: Some(group.into()),
