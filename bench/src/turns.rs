@@ -148,7 +148,7 @@ async fn memory(way: Way) -> Result<[f64; OPEN_TURNS.len()]> {
     for (at, turns) in OPEN_TURNS.into_iter().enumerate() {
         while open.len() < turns {
             let more = OPENED_AT_ONCE.min(turns - open.len());
-            for begun in at_once((0..more).map(|_| way.clone().begin())).await {
+            for begun in at_once((0..more).map(|_| way.clone().open())).await {
                 open.spawn(begun?);
             }
         }

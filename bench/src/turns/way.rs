@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::codex::{Client, Launch, Options, ThreadOptions};
+use ::codex::{Client, Launch, Options, ThreadOptions, TurnEvent};
 use anyhow::{Context, Result, ensure};
 use approvals::{Approvals, Settings};
+use futures_util::{Stream, StreamExt as _};
 use store::Store;
 use supervise::{Ledger, Owner, Rlimits};
 use tempfile::TempDir;
@@ -20,6 +22,8 @@ const PROMPT: &str = "[[text]]";
 const ENDLESS_PROMPT: &str = "[[hang]]";
 const TURNS_MAX: usize = 10_000;
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
+
+type Events = Pin<Box<dyn Stream<Item = TurnEvent> + Send>>;
 
 /// Where one worker lives.
 pub(super) struct Place {
@@ -83,41 +87,36 @@ impl Way {
 
     /// Plays a turn to its end, in a new thread or in a known one, and names the thread.
     pub(super) async fn turn(&self, thread: Option<&str>) -> Result<String> {
-        let (thread, text) = match &self.through {
-            Through::Client(client) => {
-                let thread = match thread {
-                    Some(id) => client.thread(id),
-                    None => client.start_thread(ThreadOptions::default()).await?,
-                };
-                let mut turn = thread.start_turn(PROMPT).await?;
-                (thread.id().to_owned(), text_of(async || turn.next().await).await)
+        let (thread, mut events) = self.begin(thread, PROMPT).await?;
+        let mut text = String::new();
+        while let Some(event) = events.next().await {
+            if let TurnEvent::Text { text: more, .. } = event {
+                text += &more;
             }
-            Through::Pool(pool) => {
-                let mut turn = pool.start_turn(order(thread, PROMPT)).await?;
-                (turn.at().thread.to_string(), text_of(async || turn.next().await).await)
-            }
-        };
+        }
         ensure!(text == "Hello from mock.", "the worker said {text:?}");
         Ok(thread)
     }
 
     /// Begins a turn that does not end by itself; what is returned reads it.
-    pub(super) async fn begin(self) -> Result<impl Future<Output = ()> + Send + 'static> {
-        enum Open {
-            OfClient(::codex::Turn),
-            OfPool(workers::Turn),
-        }
-        let open = match &self.through {
+    pub(super) async fn open(self) -> Result<impl Future<Output = ()> + Send + 'static> {
+        let (_, events) = self.begin(None, ENDLESS_PROMPT).await?;
+        Ok(events.for_each(async |_| {}))
+    }
+
+    async fn begin(&self, thread: Option<&str>, prompt: &str) -> Result<(String, Events)> {
+        Ok(match &self.through {
             Through::Client(client) => {
-                let thread = client.start_thread(ThreadOptions::default()).await?;
-                Open::OfClient(thread.start_turn(ENDLESS_PROMPT).await?)
+                let thread = match thread {
+                    Some(id) => client.thread(id),
+                    None => client.start_thread(ThreadOptions::default()).await?,
+                };
+                let turn = thread.start_turn(prompt).await?;
+                (thread.id().to_owned(), Box::pin(turn))
             }
-            Through::Pool(pool) => Open::OfPool(pool.start_turn(order(None, ENDLESS_PROMPT)).await?),
-        };
-        Ok(async move {
-            match open {
-                Open::OfClient(mut turn) => while turn.next().await.is_some() {},
-                Open::OfPool(mut turn) => while turn.next().await.is_some() {},
+            Through::Pool(pool) => {
+                let turn = pool.start_turn(order(thread, prompt)).await?;
+                (turn.at().thread.to_string(), Box::pin(turn))
             }
         })
     }
@@ -128,16 +127,6 @@ impl Way {
             Through::Pool(pool) => pool.stop().await,
         }
     }
-}
-
-async fn text_of(mut next: impl AsyncFnMut() -> Option<::codex::TurnEvent>) -> String {
-    let mut text = String::new();
-    while let Some(event) = next().await {
-        if let ::codex::TurnEvent::Text { text: more, .. } = event {
-            text += &more;
-        }
-    }
-    text
 }
 
 fn plan(place: &Place) -> Plan {

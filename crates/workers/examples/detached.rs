@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use approvals::{Approvals, Settings};
-use codex::{ApprovalPolicy, ThreadOptions, Tool, TurnEvent};
+use codex::{ApprovalPolicy, Sandbox, ThreadOptions, Tool, TurnEvent};
 use serde_json::json;
 use store::Store;
 use supervise::{Ledger, Rlimits};
@@ -90,8 +90,12 @@ fn order(prompt: String) -> Order {
         description: "asks whoever runs this".into(),
         input_schema: json!({"type": "object"}),
     };
-    let options =
-        ThreadOptions { approval_policy: ApprovalPolicy::Untrusted, tools: vec![ask], ..ThreadOptions::default() };
+    let options = ThreadOptions {
+        sandbox: Sandbox::WorkspaceWrite,
+        approval_policy: ApprovalPolicy::Untrusted,
+        tools: vec![ask],
+        ..ThreadOptions::default()
+    };
     Order {
         caller: Caller { key: "k".into(), reach: Reach::Own },
         group: None,

@@ -100,7 +100,8 @@ fn surplus_threads_are_unloaded_and_go_on_when_they_are_wanted() {
             assert_eq!(finish(&mut turn).await.1, "Completed");
         }
         assert_eq!(house.pool.workers()[0].threads_loaded, 2);
-        until("the worker has unloaded two", || heard(&house.pool.frames("main-0").unwrap(), "notLoaded") == 2).await;
+        until("the worker has unloaded two", || heard(&house.pool.frames("main-0").unwrap(), "thread/closed") == 2)
+            .await;
         for thread in &threads {
             let mut turn = house.try_turn(order_in("k", thread, "[[recall]]")).await.unwrap();
             assert_eq!(finish(&mut turn).await.0, "You said 1 things before.");

@@ -1,5 +1,7 @@
 //! Workers that outlive us.
 
+use std::sync::Arc;
+
 use approvals::{Person, Verdict};
 use codex::TurnEvent;
 use workers::{Transport, WorkerState};
@@ -73,6 +75,17 @@ async fn a_detached_worker_that_dies_is_replaced_and_its_approval_orphaned() {
     house.until_state(&id, store::ApprovalState::Orphaned).await;
     let pid = house.pool.workers()[0].pid.unwrap();
     stop_for_good(house, pid).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_directory_whose_sockets_nobody_could_connect_to_is_refused_at_once() {
+    let long = tempfile::Builder::new().prefix(&"long".repeat(30)).tempdir().unwrap();
+    let house = House::open_in(unix(), Arc::new(long)).await;
+    until("it has failed", || house.pool.workers()[0].state == WorkerState::Failed).await;
+    let worker = &house.pool.workers()[0];
+    assert!(worker.reason.as_ref().unwrap().contains("choose a shorter state directory"), "{worker:?}");
+    assert_eq!(worker.restarts, 0);
+    house.stop().await;
 }
 
 /// Stops the pool, which leaves the worker running, and then the worker.
