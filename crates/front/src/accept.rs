@@ -90,7 +90,8 @@ pub(crate) async fn serve(
 ) {
     let places = Arc::new(Semaphore::new(limits.connections_max));
     let (stopping, _) = watch::channel(());
-    let mut door = Door { router, limits, metrics, stopping, places, served: JoinSet::new(), turned_away: JoinSet::new() };
+    let mut door =
+        Door { router, limits, metrics, stopping, places, served: JoinSet::new(), turned_away: JoinSet::new() };
     let mut stop = pin!(stop);
     let mut pause = Pause::new(&door.limits);
     loop {

@@ -34,9 +34,9 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Asked<T
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
         let asked = Query::<T>::from_request_parts(parts, state).await;
-        asked.map(|Query(asked)| Self(asked)).map_err(|error| {
-            Error::new(Code::InvalidValue, format!("the query cannot be used: {}", error.body_text()))
-        })
+        asked
+            .map(|Query(asked)| Self(asked))
+            .map_err(|error| Error::new(Code::InvalidValue, format!("the query cannot be used: {}", error.body_text())))
     }
 }
 
@@ -44,7 +44,8 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
-        let nobody = || Error::new(Code::Internal, "this route is not set up").caused_by("it needs a caller, but no key");
+        let nobody =
+            || Error::new(Code::Internal, "this route is not set up").caused_by("it needs a caller, but no key");
         parts.extensions.get::<Self>().cloned().ok_or_else(nobody)
     }
 }

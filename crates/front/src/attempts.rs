@@ -59,7 +59,9 @@ impl Attempts {
     }
 
     fn forget_quietest(&mut self) {
-        if let Some(address) = self.failures.iter().min_by_key(|(_, failures)| failures.since).map(|(address, _)| *address) {
+        if let Some(address) =
+            self.failures.iter().min_by_key(|(_, failures)| failures.since).map(|(address, _)| *address)
+        {
             self.failures.remove(&address);
         }
     }

@@ -118,7 +118,8 @@ impl Guard {
     async fn receive(&self, request: Request) -> Result<Request, Error> {
         let max = self.limits.body_bytes_max;
         let too_large = || Error::new(Code::BodyTooLarge, format!("the body is longer than {max} bytes; send less"));
-        let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let announced =
+            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if announced.is_some_and(|length: u64| length > max as u64) {
             return Err(too_large());
         }
@@ -252,15 +253,21 @@ mod tests {
         check(&[("api-key", "k"), ("authorization", "Bearer k"), ("x-api-key", "k")], expect!["k"]);
         check(
             &[("api-key", "k"), ("authorization", "Bearer other")],
-            expect![[r#"Error { code: KeyInvalid, message: "several different keys were sent; send one", cause: None, retry_after: None }"#]],
+            expect![[
+                r#"Error { code: KeyInvalid, message: "several different keys were sent; send one", cause: None, retry_after: None }"#
+            ]],
         );
         check(
             &[("authorization", "Basic a2V5")],
-            expect![[r#"Error { code: KeyInvalid, message: "the key cannot be read; send `Authorization: Bearer KEY`", cause: None, retry_after: None }"#]],
+            expect![[
+                r#"Error { code: KeyInvalid, message: "the key cannot be read; send `Authorization: Bearer KEY`", cause: None, retry_after: None }"#
+            ]],
         );
         check(
             &[("cookie", "key=k")],
-            expect![[r#"Error { code: KeyMissing, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one", cause: None, retry_after: None }"#]],
+            expect![[
+                r#"Error { code: KeyMissing, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one", cause: None, retry_after: None }"#
+            ]],
         );
     }
 
@@ -269,7 +276,9 @@ mod tests {
         for json in ["application/json", "Application/JSON; charset=utf-8"] {
             assert!(is_json(&headers(&[("content-type", json)])), "{json}");
         }
-        for other in ["text/plain", "application/jsonp", "text/plain; application/json", "application/json, text/plain", ""] {
+        for other in
+            ["text/plain", "application/jsonp", "text/plain; application/json", "application/json, text/plain", ""]
+        {
             assert!(!is_json(&headers(&[("content-type", other)])), "{other}");
         }
     }

@@ -63,16 +63,48 @@ mod tests {
     fn only_whole_names_that_were_given_and_loopback_are_served() {
         let hosts = Hosts::new(["Box.Lan".to_owned(), "192.0.2.7".to_owned()]);
         for served in [
-            "localhost", "LOCALHOST:1", "127.0.0.1:4180", "127.9.9.9", "[::1]:80", "[::1]", "box.lan", "BOX.lan:65535",
+            "localhost",
+            "LOCALHOST:1",
+            "127.0.0.1:4180",
+            "127.9.9.9",
+            "[::1]:80",
+            "[::1]",
+            "box.lan",
+            "BOX.lan:65535",
             "192.0.2.7:80",
         ] {
             assert!(hosts.has(served), "{served}");
         }
         for strange in [
-            "", ":80", "localhost.", "localhost.evil.example", "evil-localhost", "127.evil.example", "127.0.0.1.evil.example",
-            "127.1", "0x7f.0.0.1", "2130706433", "[::1", "::1", "[::1]evil", "[::1]:", "[127.0.0.1]", "localhost:", "localhost:x",
-            "localhost:+1", "localhost:65536", "localhost:1:2", "user@localhost", "localhost/", "local host", "192.0.2.70",
-            "box.lan.evil.example", "0.0.0.0", "[::]", "localhost\u{200b}", "[::ffff:127.0.0.1]",
+            "",
+            ":80",
+            "localhost.",
+            "localhost.evil.example",
+            "evil-localhost",
+            "127.evil.example",
+            "127.0.0.1.evil.example",
+            "127.1",
+            "0x7f.0.0.1",
+            "2130706433",
+            "[::1",
+            "::1",
+            "[::1]evil",
+            "[::1]:",
+            "[127.0.0.1]",
+            "localhost:",
+            "localhost:x",
+            "localhost:+1",
+            "localhost:65536",
+            "localhost:1:2",
+            "user@localhost",
+            "localhost/",
+            "local host",
+            "192.0.2.70",
+            "box.lan.evil.example",
+            "0.0.0.0",
+            "[::]",
+            "localhost\u{200b}",
+            "[::ffff:127.0.0.1]",
         ] {
             assert!(!hosts.has(strange), "{strange}");
         }

@@ -55,7 +55,8 @@ fn routes() -> Vec<Route> {
     const OPERATE: Needs = Needs::Key(Scope::Operate);
     vec![
         get("/healthz", OPEN, health::alive, "Whether this process works").answers("Health"),
-        get("/readyz", OPEN, health::ready, "Whether every group takes turns, and what is missing").answers("Readiness"),
+        get("/readyz", OPEN, health::ready, "Whether every group takes turns, and what is missing")
+            .answers("Readiness"),
         get("/metrics", OPERATE, health::metrics, "Counters for Prometheus").writes("application/openmetrics-text"),
         get("/api/openapi.json", USE, openapi::get, "This description").answers("Description"),
         get("/api/events", OPERATE, events::follow, "Everything that changes, from now on or after Last-Event-ID")
@@ -63,7 +64,8 @@ fn routes() -> Vec<Route> {
         get("/api/workers", OPERATE, worker::list, "The workers").answers("Workers"),
         post("/api/workers/{name}/restart", OPERATE, worker::restart, "Start a worker anew; its turns are lost")
             .answers("Restarting"),
-        get("/api/wire/{worker}", OPERATE, worker::wire, "The last frames of the connection to a worker").answers("Frames"),
+        get("/api/wire/{worker}", OPERATE, worker::wire, "The last frames of the connection to a worker")
+            .answers("Frames"),
         get("/api/threads", USE, threads::list, "Threads, the newest first").asks(THREADS).answers("Threads"),
         get("/api/threads/{id}", USE, threads::get, "One thread").answers("Thread"),
         get("/api/turns", USE, turn::list, "Turns that run or can still be read, the newest first").answers("Turns"),
@@ -75,7 +77,9 @@ fn routes() -> Vec<Route> {
         post("/api/turns/{id}/steer", USE, turn::steer, "Say something more to a running turn")
             .takes("Said")
             .answers("TurnNamed"),
-        get("/api/approvals", OPERATE, approval::list, "Approvals, the newest first").asks(APPROVALS).answers("Approvals"),
+        get("/api/approvals", OPERATE, approval::list, "Approvals, the newest first")
+            .asks(APPROVALS)
+            .answers("Approvals"),
         get("/api/approvals/{id}", OPERATE, approval::get, "One approval with its history").answers("Approval"),
         post("/api/approvals/{id}/decide", OPERATE, approval::decide, "Decide an approval as it was shown")
             .takes("Decision")

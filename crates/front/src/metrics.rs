@@ -77,10 +77,22 @@ impl Metrics {
             approvals_pending: Gauge::default(),
             store_healthy: Gauge::default(),
         };
-        registry.register("http_requests", "Requests by matched route, method and class of status", metrics.requests.clone());
+        registry.register(
+            "http_requests",
+            "Requests by matched route, method and class of status",
+            metrics.requests.clone(),
+        );
         registry.register("http_connections", "Open connections", metrics.connections.clone());
-        registry.register("http_connections_refused", "Connections beyond the cap", metrics.connections_refused.clone());
-        registry.register("http_accept_failures", "Connections that could not be accepted", metrics.accept_failures.clone());
+        registry.register(
+            "http_connections_refused",
+            "Connections beyond the cap",
+            metrics.connections_refused.clone(),
+        );
+        registry.register(
+            "http_accept_failures",
+            "Connections that could not be accepted",
+            metrics.accept_failures.clone(),
+        );
         registry.register("feed_readers", "Open streams of events", metrics.feed_readers.clone());
         registry.register("turns", "Turns that ended, by group and status", metrics.turns.clone());
         registry.register("turns_running", "Turns that run, by group", metrics.turns_running.clone());

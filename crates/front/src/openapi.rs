@@ -38,7 +38,9 @@ fn operation(route: &Route) -> Value {
         "content": { "application/json": { "schema": reference("Error") } },
     });
     let (status, content) = match route.answers {
-        Answer::Json(status, schema) => (status.as_u16(), json!({ "application/json": { "schema": reference(schema) } })),
+        Answer::Json(status, schema) => {
+            (status.as_u16(), json!({ "application/json": { "schema": reference(schema) } }))
+        }
         Answer::Events(schema) => (200, json!({ "text/event-stream": { "itemSchema": reference(schema) } })),
         Answer::Text(kind) => (200, json!({ kind: { "schema": { "type": "string" } } })),
     };
@@ -58,9 +60,11 @@ fn operation(route: &Route) -> Value {
 }
 
 fn parameters(route: &Route) -> Vec<Value> {
-    let in_path = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).map(
-        |name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }),
-    );
+    let in_path = route
+        .path
+        .split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
     let in_query = route.asks.iter().map(|parameter| {
         json!({
             "name": parameter.name, "in": "query", "description": parameter.summary, "schema": { "type": "string" },
@@ -117,8 +121,7 @@ mod tests {
         let listed = routes.iter().map(|route| format!("{} {}", route.method, route.path)).collect::<BTreeSet<_>>();
         assert_eq!(listed.len(), routes.len(), "a route stands twice");
         let cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(cell, _)| cell);
-        let documented: BTreeSet<_> =
-            cells.filter(|cell| cell.contains(" /")).map(str::to_owned).collect();
+        let documented: BTreeSet<_> = cells.filter(|cell| cell.contains(" /")).map(str::to_owned).collect();
         assert_eq!(documented, listed, "docs/operator-api.md against the routes");
     }
 }

@@ -166,7 +166,10 @@ mod tests {
     #[test]
     fn a_reader_gets_what_came_after_its_cursor() {
         let mut ring = ring(&[r#"{"a":1}"#, r#"{"a":2}"#]);
-        check(&ring, Cursor::After(0), expect![[r#"
+        check(
+            &ring,
+            Cursor::After(0),
+            expect![[r#"
             id: r-1
             data: {"a":1}
 
@@ -174,24 +177,36 @@ mod tests {
             data: {"a":2}
 
             After(2) last: false
-        "#]]);
-        check(&ring, ring.cursor("r-1").unwrap(), expect![[r#"
+        "#]],
+        );
+        check(
+            &ring,
+            ring.cursor("r-1").unwrap(),
+            expect![[r#"
             id: r-2
             data: {"a":2}
 
             After(2) last: false
-        "#]]);
+        "#]],
+        );
         ring.close();
         ring.push(r#"{"a":3}"#);
-        check(&ring, ring.now(), expect![[r#"
+        check(
+            &ring,
+            ring.now(),
+            expect![[r#"
             After(2) last: true
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn a_reader_that_fell_behind_or_comes_from_another_run_is_told() {
         let ring = ring(&[r#"{"a":1}"#, r#"{"a":2}"#, r#"{"a":3}"#, r#"{"a":4}"#, r#"{"a":5}"#]);
-        check(&ring, Cursor::After(1), expect![[r#"
+        check(
+            &ring,
+            Cursor::After(1),
+            expect![[r#"
             id: r-2
             data: {"type":"missed","events":1,"reason":"too_old"}
 
@@ -205,7 +220,8 @@ mod tests {
             data: {"a":5}
 
             After(5) last: false
-        "#]]);
+        "#]],
+        );
         for id in ["old-3", "r-6"] {
             assert_eq!(ring.cursor(id).unwrap(), Cursor::OtherRun);
         }
@@ -225,12 +241,16 @@ mod tests {
     fn limits_hold_and_what_is_too_long_is_said() {
         let long = format!(r#"{{"type":"text","text":"{}"}}"#, "x".repeat(100));
         let mut ring = ring(&[&long]);
-        check(&ring, Cursor::After(0), expect![[r#"
+        check(
+            &ring,
+            Cursor::After(0),
+            expect![[r#"
             id: r-1
             data: {"bytes":125,"event":"text","type":"too_long"}
 
             After(1) last: false
-        "#]]);
+        "#]],
+        );
         for _ in 0..100 {
             ring.push(r#"{"type":"text","text":"some words"}"#);
             assert!(ring.bytes() <= 120 && ring.events.len() <= 3);
@@ -239,12 +259,16 @@ mod tests {
 
     #[test]
     fn a_line_break_between_tokens_does_not_end_the_event() {
-        check(&ring(&["{\r\"a\":\n1}"]), Cursor::After(0), expect![[r#"
+        check(
+            &ring(&["{\r\"a\":\n1}"]),
+            Cursor::After(0),
+            expect![[r#"
             id: r-1
             data: { "a": 1}
 
             After(1) last: false
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -101,7 +101,9 @@ pub(crate) fn router(routes: Vec<Route>, desk: &Arc<Desk>) -> Router {
         router = router.route(route.path, route.endpoint.layer(admit));
     }
     router
-        .fallback(|| async { Error::new(Code::RouteNotFound, "there is no such route; GET /api/openapi.json lists them") })
+        .fallback(|| async {
+            Error::new(Code::RouteNotFound, "there is no such route; GET /api/openapi.json lists them")
+        })
         .method_not_allowed_fallback(|| async {
             Error::new(Code::MethodNotAllowed, "this route does not know that method; GET /api/openapi.json lists them")
         })

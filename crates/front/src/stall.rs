@@ -62,11 +62,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }

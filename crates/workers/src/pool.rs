@@ -273,12 +273,28 @@ impl Pool {
         }
     }
 
-    async fn begin(&self, order: &Order, mut record: store::Thread, place: Place) -> Result<Turn, Refused> {
+    async fn begin(&self, order: &Order, record: store::Thread, place: Place) -> Result<Turn, Refused> {
         let held = Held { shared: Arc::clone(&self.shared), lease: place.lease };
         let post = self.shared.post(place.slot);
         let link = post.link().ok_or(Refused::WorkerGone)?;
-        self.make_room(&link, &place).await;
-        let thread = self.open(order, &link, &place).await?;
+        let begun = self.begin_on(post, &link, order, record, place, held).await;
+        if begun.as_ref().is_err_and(Refused::is_silence) {
+            self.shared.doubt(post, &link);
+        }
+        begun
+    }
+
+    async fn begin_on(
+        &self,
+        post: &Arc<Post>,
+        link: &Arc<Link>,
+        order: &Order,
+        mut record: store::Thread,
+        place: Place,
+        held: Held,
+    ) -> Result<Turn, Refused> {
+        self.make_room(link, &place).await;
+        let thread = self.open(order, link, &place).await?;
         self.shared.board().loaded(place.lease, thread.id());
         record.id = thread.id().into();
         record.worker = Some(post.name.to_string());
@@ -293,7 +309,7 @@ impl Pool {
         record.unsaid = "[]".into();
         match thread.start_turn(options).await {
             Ok(turn) => {
-                let running = Running::new(turn, Arc::clone(post), link, record, held);
+                let running = Running::new(turn, Arc::clone(post), Arc::clone(link), record, held);
                 Ok(Turn::new(running, Arc::clone(&self.shared)))
             }
             Err(error) => {

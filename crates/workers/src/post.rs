@@ -56,13 +56,8 @@ pub(crate) struct Link {
 
 impl Post {
     pub(crate) fn new(slot: SlotId, group: usize, name: &str) -> Self {
-        let status = Status {
-            state: WorkerState::Starting,
-            reason: None,
-            since: SystemTime::now(),
-            pid: None,
-            restarts: 0,
-        };
+        let status =
+            Status { state: WorkerState::Starting, reason: None, since: SystemTime::now(), pid: None, restarts: 0 };
         Self {
             slot,
             group,

@@ -76,7 +76,8 @@ impl Turn {
     /// Holds back what is not on record yet, and gives requests the names that they are decided by.
     fn poll_held(&mut self, context: &mut Context<'_>) -> Poll<TurnEvent> {
         let running = self.running.as_ref().expect("nothing is held after the end");
-        let Some(TurnEvent::ApprovalWanted { request, .. } | TurnEvent::ToolWanted { request, .. }) = &mut self.held else {
+        let Some(TurnEvent::ApprovalWanted { request, .. } | TurnEvent::ToolWanted { request, .. }) = &mut self.held
+        else {
             unreachable!("only requests are held back");
         };
         let mut named = running.link.register().poll_name(&self.at.thread, request, context);
@@ -135,7 +136,8 @@ impl Turn {
 
     fn stall(&mut self) -> TurnEvent {
         let mut running = self.running.take().expect("only a running turn stalls");
-        let message = format!("the worker said nothing for {:?}: the turn was ended", self.shared.limits().stall_timeout);
+        let message =
+            format!("the worker said nothing for {:?}: the turn was ended", self.shared.limits().stall_timeout);
         let error =
             TurnError { message: message.into(), kind: Some("stalled".into()), http_status: None, details: None };
         let end = running.end(TurnStatus::Failed, Some(error));

@@ -96,10 +96,8 @@ pub(crate) async fn decide(
     Path(id): Path<String>,
     Posted(decision): Posted<Decision>,
 ) -> Result<Json<Outcome>, Error> {
-    let powers = Powers {
-        for_session: caller.scopes.has(Scope::ForSession),
-        own_turns: caller.scopes.has(Scope::OwnTurns),
-    };
+    let powers =
+        Powers { for_session: caller.scopes.has(Scope::ForSession), own_turns: caller.scopes.has(Scope::OwnTurns) };
     let person = Person { name: format!("key {}", caller.key), key: Some(caller.key.to_string()), powers };
     let decided = desk.approvals.decide(&id, &decision.shown_hash, decision.verdict, person).await?;
     Ok(Json(decided.into()))

@@ -217,7 +217,10 @@ fn input(prompt: Option<String>, parts: Option<Vec<Part>>) -> Result<Vec<Input>,
         return Err(Error::new(Code::InvalidValue, "there is nothing to say; send a text that is not empty"));
     }
     if input.iter().any(|part| matches!(part, Input::Image { url } if !url.starts_with("data:"))) {
-        return Err(Error::new(Code::InvalidValue, "the `url` of an image must be a data URL (data:image/png;base64,…)"));
+        return Err(Error::new(
+            Code::InvalidValue,
+            "the `url` of an image must be a data URL (data:image/png;base64,…)",
+        ));
     }
     Ok(input)
 }
@@ -257,7 +260,9 @@ impl From<Refused> for Error {
             Refused::NoSuchGroup { .. } => Self::new(Code::InvalidValue, message),
             Refused::NotReady { .. } => Self::new(Code::NotReady, message).retry_after(DRAINING_RETRY),
             Refused::NoSuchThread { .. } => Self::new(Code::ThreadNotFound, message),
-            Refused::Worker(_) | Refused::WorkerGone => Self::new(Code::WorkerFailed, format!("{message}{may_have_run}")),
+            Refused::Worker(_) | Refused::WorkerGone => {
+                Self::new(Code::WorkerFailed, format!("{message}{may_have_run}"))
+            }
         }
     }
 }

@@ -31,7 +31,10 @@ pub(crate) async fn list(State(desk): State<Arc<Desk>>) -> Json<Workers> {
     Json(Workers { workers: desk.pool.workers() })
 }
 
-pub(crate) async fn restart(State(desk): State<Arc<Desk>>, Path(worker): Path<String>) -> Result<Json<Restarting>, Error> {
+pub(crate) async fn restart(
+    State(desk): State<Arc<Desk>>,
+    Path(worker): Path<String>,
+) -> Result<Json<Restarting>, Error> {
     desk.pool.restart_worker(&worker)?;
     Ok(Json(Restarting { worker, restarting: true }))
 }

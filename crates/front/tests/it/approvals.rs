@@ -45,7 +45,8 @@ async fn an_approval_is_decided_once_as_it_was_shown() {
 
     let shown = house.check(&house.operator.get(&path).await, "Approval").await;
     assert_eq!(shown["state"], "allowed");
-    let steps: Vec<_> = shown["history"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
+    let steps: Vec<_> =
+        shown["history"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
     assert!(steps.contains(&"decided"), "{steps:?}");
     assert_eq!(house.operator.get("/api/approvals/none").await.refusal(), "404 approval_not_found");
     assert_eq!(house.operator.get("/api/approvals?state=open").await.refusal(), "400 invalid_value");
@@ -68,7 +69,11 @@ async fn higher_decisions_need_their_scopes() {
     let of_own = &pending["approvals"][0];
     let path_of_own = format!("/api/approvals/{}/decide", of_own["id"].as_str().unwrap());
     let allow = json!({ "verdict": "allow", "shown_hash": of_own["shown_hash"] }).to_string();
-    assert_eq!(operator.post(&path_of_own, &allow).await.refusal(), "403 scope_missing", "nobody allows what he asked himself");
+    assert_eq!(
+        operator.post(&path_of_own, &allow).await.refusal(),
+        "403 scope_missing",
+        "nobody allows what he asked himself"
+    );
     let deny = json!({ "verdict": "deny", "reason": "no", "shown_hash": of_own["shown_hash"] }).to_string();
     assert_eq!(operator.post(&path_of_own, &deny).await.status, 200);
     assert_eq!(house.operator.post(&path, &body).await.status, 200);
@@ -82,11 +87,8 @@ async fn a_link_decides_when_it_is_posted_to_and_only_then() {
     let (post, links) = (inbox.local_addr().unwrap(), listener.local_addr().unwrap());
     let webhook =
         Webhook::new(&format!("http://{post}/"), None, &format!("http://{links}/api/approvals/by-token/")).unwrap();
-    let deciding = approvals::Settings {
-        webhook: Some(webhook),
-        link_key: LinkKey::generate(),
-        ..approvals::Settings::default()
-    };
+    let deciding =
+        approvals::Settings { webhook: Some(webhook), link_key: LinkKey::generate(), ..approvals::Settings::default() };
     let house = House::at(listener, Settings::default(), deciding).await;
     let (_, approval) = asking(&house).await;
     let message = timeout(LONG, received(&inbox)).await.expect("the webhook is told");

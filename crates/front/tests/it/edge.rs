@@ -13,27 +13,38 @@ use crate::support::{House, KEY};
 /// Sends a request as it is written, with its line ends put right.
 async fn check(house: &House, request: &str, expected: Expect) {
     let lines: Vec<_> = request.trim().lines().map(str::trim).collect();
-    let answer = exchange(house.operator.address, &format!("{}\r\nconnection: close\r\n\r\n", lines.join("\r\n"))).await;
+    let answer =
+        exchange(house.operator.address, &format!("{}\r\nconnection: close\r\n\r\n", lines.join("\r\n"))).await;
     expected.assert_eq(&answer.replace('\r', ""));
 }
 
 #[tokio::test]
 async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
     let house = House::open().await;
-    check(&house, "GET /healthz HTTP/1.1", expect![[r#"
+    check(
+        &house,
+        "GET /healthz HTTP/1.1",
+        expect![[r#"
         HTTP/1.1 400 Bad Request
         content-type: application/json
         content-length: 105
         connection: close
 
-        {"error":{"code":"host_missing","message":"send exactly one Host header","type":"invalid_request_error"}}"#]]).await;
-    check(&house, "GET /healthz HTTP/1.1\nhost: localhost\nhost: localhost", expect![[r#"
+        {"error":{"code":"host_missing","message":"send exactly one Host header","type":"invalid_request_error"}}"#]],
+    )
+    .await;
+    check(
+        &house,
+        "GET /healthz HTTP/1.1\nhost: localhost\nhost: localhost",
+        expect![[r#"
         HTTP/1.1 400 Bad Request
         content-type: application/json
         content-length: 105
         connection: close
 
-        {"error":{"code":"host_missing","message":"send exactly one Host header","type":"invalid_request_error"}}"#]]).await;
+        {"error":{"code":"host_missing","message":"send exactly one Host header","type":"invalid_request_error"}}"#]],
+    )
+    .await;
     check(&house, "GET /healthz HTTP/1.1\nhost: 127.0.0.1.evil.example", expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
@@ -62,13 +73,18 @@ async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
         connection: close
 
         {"error":{"code":"origin_refused","message":"requests of web pages (with an Origin header) are refused","type":"permission_error"}}"#]]).await;
-    check(&house, "GET /healthz HTTP/1.1\nhost: [::1]:4180", expect![[r#"
+    check(
+        &house,
+        "GET /healthz HTTP/1.1\nhost: [::1]:4180",
+        expect![[r#"
         HTTP/1.1 200 OK
         content-type: application/json
         content-length: 46
         connection: close
 
-        {"status":"ok","version":"0.1.0","reasons":[]}"#]]).await;
+        {"status":"ok","version":"0.1.0","reasons":[]}"#]],
+    )
+    .await;
     house.stop().await;
 }
 
@@ -141,7 +157,11 @@ async fn every_route_asks_for_what_it_needs_whatever_carries_the_key() {
                 let wrong = format!("{carrier}sb_0000000000_{}\r\n", "0".repeat(64));
                 assert_eq!(send(&wrong).await, 401, "{line} with a wrong {carrier}");
                 if scope == "operate" {
-                    assert_eq!(send(&format!("{carrier}{}\r\n", limited.key)).await, 403, "{line} with a small {carrier}");
+                    assert_eq!(
+                        send(&format!("{carrier}{}\r\n", limited.key)).await,
+                        403,
+                        "{line} with a small {carrier}"
+                    );
                 }
             }
         }

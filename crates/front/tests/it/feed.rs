@@ -16,7 +16,10 @@ async fn everything_that_changes_is_told_and_told_again_to_one_who_comes_back() 
     let before = feed.id.clone();
     let (id, hash) = (&wanted["approval"]["id"], &wanted["approval"]["shown_hash"]);
     let body = serde_json::json!({ "verdict": "deny", "reason": "no", "shown_hash": hash }).to_string();
-    assert_eq!(house.operator.post(&format!("/api/approvals/{}/decide", id.as_str().unwrap()), &body).await.status, 200);
+    assert_eq!(
+        house.operator.post(&format!("/api/approvals/{}/decide", id.as_str().unwrap()), &body).await.status,
+        200
+    );
     let decided = feed.until("approval_decided").await;
     assert_eq!(&decided["approval"]["id"], id);
     let ended = feed.until("turn_ended").await;

@@ -68,7 +68,8 @@ async fn a_running_turn_is_told_more() {
     let mut reader = house.operator.events(&path, "").await;
     reader.until("text").await;
     let turn = path.trim_end_matches("/events");
-    let steered = house.operator.post(&format!("{turn}/steer"), r#"{"input":[{"type":"text","text":"[[say more]]"}]}"#).await;
+    let steered =
+        house.operator.post(&format!("{turn}/steer"), r#"{"input":[{"type":"text","text":"[[say more]]"}]}"#).await;
     assert_eq!(steered.status, 200, "{}", steered.body);
     assert_eq!(reader.rest().await.last().unwrap()["type"], "turn_ended");
     house.stop().await;

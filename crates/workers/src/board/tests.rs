@@ -39,7 +39,9 @@ impl Play {
             ["ready", slot] => self.board.ready(SlotId(slot.parse().unwrap()), now),
             ["retire", slot] => self.board.retire(SlotId(slot.parse().unwrap())),
             ["gone", slot] => self.board.gone(SlotId(slot.parse().unwrap()), Standing::Away, now),
-            ["failed", slot] => self.board.gone(SlotId(slot.parse().unwrap()), Standing::Failed("it broke".into()), now),
+            ["failed", slot] => {
+                self.board.gone(SlotId(slot.parse().unwrap()), Standing::Failed("it broke".into()), now)
+            }
             ["order", name, key, group] => self.order(name, key, group, None),
             ["order", name, key, group, thread] => self.order(name, key, group, Some(thread)),
             ["loaded", name, thread] => self.board.loaded(self.leases[name], thread),
@@ -362,7 +364,8 @@ fn check_invariants(board: &Board, waiting: usize) -> Result<(), TestCaseError> 
         let used: HashSet<_> = here.iter().filter_map(|lease| lease.thread.as_ref()).collect();
         prop_assert_eq!(used.len() + unnamed, here.len(), "a thread has one turn at a time");
     }
-    let is_stuck = board.waits.values().any(|wait| super::placement(&board.slots, &board.threads, &wait.want).is_some());
+    let is_stuck =
+        board.waits.values().any(|wait| super::placement(&board.slots, &board.threads, &wait.want).is_some());
     prop_assert!(!is_stuck, "somebody waits although there is a place");
     Ok(())
 }

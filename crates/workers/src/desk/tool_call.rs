@@ -29,8 +29,7 @@ impl Desk {
             return self.decline(pending, &format!("the call could not be kept: {error}"));
         }
         let (answer, answered) = oneshot::channel();
-        let call =
-            Call { key: asker.key.clone(), thread: asker.thread.clone(), turn: asker.turn.clone(), answer };
+        let call = Call { key: asker.key.clone(), thread: asker.thread.clone(), turn: asker.turn.clone(), answer };
         self.shared.parked().expect(&row.id, call);
         self.name(pending, asker, pending.asked.id.as_raw());
         let ending = tokio::select! {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use codex::{Callbacks, Client, Endpoint, End, Launch, Options, Patience, StartError};
+use codex::{Callbacks, Client, End, Endpoint, Launch, Options, Patience, StartError};
 use supervise::{Detached, EndReason, Ladder, Owner};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -182,6 +182,7 @@ impl Keeper {
         Options {
             experimental_api: true,
             callbacks: Callbacks::new().with_patience(patience),
+            call_timeout: limits.call_timeout,
             frames_bytes_max: limits.frames_bytes_max,
             ..Options::new(CLIENT_NAME, &self.shared.plan.client_version)
         }

@@ -7,7 +7,10 @@ use std::time::Instant;
 
 use approvals::Withdrawal;
 use codex::ThreadOptions;
-use store::{ApprovalFilter, ApprovalState, Change, ParkedCallFilter, ParkedCallState, ReadError, Reader, ThreadFilter, TurnState};
+use store::{
+    ApprovalFilter, ApprovalState, Change, ParkedCallFilter, ParkedCallState, ReadError, Reader, ThreadFilter,
+    TurnState,
+};
 
 use super::Keeper;
 use crate::board::Want;

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod deaths;
+mod fault_run;
 mod parking;
 mod placing;
 mod reattach;

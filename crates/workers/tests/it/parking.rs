@@ -69,10 +69,8 @@ async fn a_parked_turn_that_nobody_claims_runs_on_when_it_has_its_result() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_gives_no_result_fails_when_its_time_is_over() {
-    let limits = workers::Limits {
-        tool_call_timeout: std::time::Duration::from_millis(200),
-        ..workers::Limits::default()
-    };
+    let limits =
+        workers::Limits { tool_call_timeout: std::time::Duration::from_millis(200), ..workers::Limits::default() };
     let house = House::open(Setup { limits, ..Setup::default() }).await;
     let mut turn = house.try_turn(with_tool("k", "[[tool ask {}]]")).await.unwrap();
     let failed = until_event(&mut turn, |event| match event {

@@ -106,10 +106,8 @@ impl House {
 
     /// The ids of the approvals that wait.
     pub(crate) async fn pending(&self) -> Vec<approvals::View> {
-        let filter = store::ApprovalFilter {
-            state: Some(store::ApprovalState::Pending),
-            ..store::ApprovalFilter::default()
-        };
+        let filter =
+            store::ApprovalFilter { state: Some(store::ApprovalState::Pending), ..store::ApprovalFilter::default() };
         self.approvals.list(filter).await.unwrap()
     }
 
