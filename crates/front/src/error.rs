@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde::Serialize;
 
 /// Why a request was refused.
 #[derive(Debug)]
@@ -95,8 +95,16 @@ impl Error {
     }
 
     fn body(&self) -> String {
-        let (_, kind, name) = self.code.row();
-        json!({ "error": { "message": self.message, "type": kind, "code": name } }).to_string()
+        #[derive(Serialize)]
+        struct Told<'a> {
+            message: &'a str,
+            #[serde(rename = "type")]
+            kind: &'static str,
+            code: &'static str,
+        }
+        let (_, kind, code) = self.code.row();
+        let told = serde_json::to_string(&Told { message: &self.message, kind, code });
+        format!(r#"{{"error":{}}}"#, told.unwrap_or_default())
     }
 
     /// Rounded up: who comes back earlier would be refused again.
@@ -158,7 +166,7 @@ mod tests {
             retry-after: 2
             connection: close
 
-            {"error":{"code":"too_many_connections","message":"too many connections; try again soon","type":"unavailable_error"}}"#]]
+            {"error":{"message":"too many connections; try again soon","type":"unavailable_error","code":"too_many_connections"}}"#]]
         .assert_eq(&error.to_wire().replace('\r', ""));
     }
 }

@@ -2,24 +2,28 @@
 
 mod play;
 mod printer;
+mod remote;
 mod screen;
-pub(crate) mod signals;
+mod told;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use codex::event::TurnStatus;
 use codex::{Client, Options, ThreadOptions};
 use tokio::time::Instant;
 
-use crate::worker::Worker;
+use crate::config::{self, Config};
+use crate::server::Server;
+use crate::signals::Signals;
+use crate::worker::{Worker, variables_of_ours};
 use play::{Play, until};
+use remote::{Order, Remote};
 use screen::{Form, Screen};
-use signals::Signals;
 
 /// How long the reader of an interrupted turn may take to read what is left.
 const LAST_WORDS_GRACE: Duration = Duration::from_secs(1);
@@ -38,19 +42,27 @@ pub(crate) struct Ask {
     /// Print one event per line, as docs/events.md describes them; the last is always `turn_ended`
     #[arg(long)]
     json: bool,
-    /// The worker: "demo" (built in), "codex" (found on PATH), or the path of a codex binary
-    #[arg(long, default_value = "demo")]
-    worker: Worker,
+    /// The worker: "demo" (built in), "codex" (found on PATH), or the path of a codex binary; without it the running
+    /// server answers, or "demo" if none runs
+    #[arg(long)]
+    worker: Option<Worker>,
+    /// Ask this server, such as http://127.0.0.1:4180; its key is SWITCHBOARD_KEY
+    #[arg(long, value_name = "URL", conflicts_with = "worker")]
+    server: Option<String>,
     /// Go on with this thread; its id is in the `turn_started` event that --json prints
     #[arg(long, value_name = "ID")]
     thread: Option<String>,
-    /// Where the agent works; it may read there, and whatever more it asks for is declined
+    /// Where the agent works; it may read there, and whatever more it asks for is
+    /// declined, or with a server decided there
     #[arg(long, value_name = "DIR", default_value = ".")]
     cd: PathBuf,
     /// The model, if not the worker's own choice
     #[arg(long)]
     model: Option<String>,
-    /// Let the worker see this environment variable; may be repeated
+    /// The configuration file, if not the usual one
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Let the worker see this environment variable; may be repeated, and is not for a server's workers
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
 }
@@ -102,7 +114,17 @@ async fn answer(ask: &Ask, prompt: Result<String>) -> io::Result<ExitCode> {
 async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: &mut Screen) -> Result<TurnStatus> {
     let prompt = prompt?;
     let cwd = directory(&ask.cd)?;
-    let launch = ask.worker.launch(Path::new(&cwd), &ask.env)?;
+    let config = config::load(ask.config.as_deref(), Vec::new())?.config;
+    if let Some(server) = server(ask, &config)? {
+        ensure!(ask.env.is_empty(), "--env is for a worker of your own: choose one with --worker, or leave --env out");
+        let (thread, model) = (ask.thread.as_deref(), ask.model.as_deref());
+        let order = Order { prompt: &prompt, cwd: &cwd, thread, model };
+        return Remote { server, signals, screen }.run(&order).await;
+    }
+    let codex_home = config.groups.first().and_then(|group| group.codex_home.as_deref());
+    let variables = variables_of_ours(&ask.env).map_err(|error| anyhow!("--env {error}"))?;
+    let worker = ask.worker.as_ref().unwrap_or(&Worker::Demo);
+    let launch = worker.start(codex_home, &config.state_dir)?.launch(Path::new(&cwd), variables);
     let mut options = Options::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
     options.limits.turn_bytes_max = UNREAD_BYTES_MAX;
     let client = tokio::select! {
@@ -118,6 +140,15 @@ async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: 
     }
     let options = ThreadOptions { model: ask.model.clone(), ..ThreadOptions::in_directory(&cwd) };
     Play::new(client, signals, screen).run(options, ask.thread.as_deref(), &prompt).await
+}
+
+/// The server to ask: the one that is named, or one that runs here if no worker is named.
+fn server(ask: &Ask, config: &Config) -> Result<Option<Server>> {
+    match (&ask.server, &ask.worker) {
+        (Some(_), _) => Ok(Some(Server::find(ask.server.as_deref(), config)?)),
+        (None, Some(_)) => Ok(None),
+        (None, None) => Ok(Server::running(&config.state_dir).ok()),
+    }
 }
 
 /// What is asked: the argument, or what stdin says. An empty one is a mistake, such as a pipe from a program that failed.

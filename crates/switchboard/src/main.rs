@@ -3,21 +3,45 @@
 #![expect(clippy::print_stderr, reason = "a command line tells its user what went wrong")]
 
 mod ask;
+mod config;
+mod doctor;
+mod escape;
+mod logs;
+mod operate;
+mod print;
 mod record;
 mod replay;
 mod schema;
+mod serve;
+mod server;
+mod signals;
 mod worker;
 
+use std::future::Future;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
+
+/// Where everything that must survive is kept, in the state directory.
+const STORE_FILE: &str = "switchboard.db";
 
 /// Connects callers to coding agents.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 enum Command {
+    /// Serve turns, approvals and workers over HTTP
+    Serve(serve::Serve),
     /// Run one turn here and stream its answer
     Ask(ask::Ask),
+    /// List the workers of a running server, or restart one
+    Workers(operate::workers::Workers),
+    /// List the threads of a running server, or show one
+    Threads(operate::threads::Threads),
+    /// List what waits for a decision, and decide it
+    Approvals(operate::approvals::Approvals),
+    /// Look for what is wrong here, and say what to do
+    Doctor(doctor::Doctor),
     /// Show the app-server protocol that is built in, or how a codex binary's differs
     #[command(subcommand)]
     Schema(schema::Schema),
@@ -31,7 +55,12 @@ enum Command {
 
 fn main() -> ExitCode {
     match Command::parse() {
+        Command::Serve(serve) => wait_for_many(serve::run(&serve)),
         Command::Ask(ask) => ask::run(&ask),
+        Command::Workers(workers) => wait_for(operate::workers::run(&workers)),
+        Command::Threads(threads) => wait_for(operate::threads::run(&threads)),
+        Command::Approvals(approvals) => wait_for(operate::approvals::run(&approvals)),
+        Command::Doctor(doctor) => wait_for(doctor::run(&doctor)),
         Command::Schema(schema) => schema::run(&schema),
         Command::Record(record) => record::run(&record),
         Command::Replay(replay) => replay::run(&replay),
@@ -40,4 +69,23 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }),
     }
+}
+
+/// Runs a command that waits for others more than it works.
+fn wait_for(command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
+    finish(tokio::runtime::Builder::new_current_thread(), command)
+}
+
+/// Runs a command that serves many at once.
+fn wait_for_many(command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
+    finish(tokio::runtime::Builder::new_multi_thread(), command)
+}
+
+fn finish(mut runtime: tokio::runtime::Builder, command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
+    let runtime = runtime.enable_all().build();
+    let done = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(command));
+    done.unwrap_or_else(|error| {
+        eprintln!("switchboard: {error:#}");
+        ExitCode::FAILURE
+    })
 }

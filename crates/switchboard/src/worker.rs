@@ -2,18 +2,27 @@
 
 use std::ffi::OsString;
 use std::path::{self, Path, PathBuf};
-use std::{env, fs, io};
+use std::{env, fmt, fs};
 
 use anyhow::{Context, Result};
 use supervise::{Launch, Owner, Rlimits};
 
+use crate::config::Group;
+
 /// A worker as it is named on the command line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Worker {
     /// The one in this binary.
     Demo,
     /// A codex binary, by name or path.
     Codex(PathBuf),
+}
+
+/// A program, as far as it is the worker's own.
+pub(crate) struct Start {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) home: Option<PathBuf>,
 }
 
 impl From<&str> for Worker {
@@ -25,37 +34,67 @@ impl From<&str> for Worker {
     }
 }
 
-impl Worker {
-    /// How to start it in `cwd`, with the named variables of ours.
-    pub(crate) fn launch(&self, cwd: &Path, variables: &[String]) -> Result<Launch> {
-        let mut env = Vec::new();
-        for name in variables {
-            let value =
-                env::var_os(name).with_context(|| format!("--env {name}: there is no such variable to pass on"))?;
-            env.push((name.into(), value));
+impl fmt::Display for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Demo => f.write_str("demo"),
+            Self::Codex(program) => write!(f, "{}", program.display()),
         }
-        let (program, args) = match self {
+    }
+}
+
+impl Worker {
+    /// How to start it; a codex uses that home, and its own choice without one.
+    pub(crate) fn start(&self, codex_home: Option<&Path>, state_dir: &Path) -> Result<Start> {
+        let (program, args, home) = match self {
             Self::Demo => {
-                env.push(("CODEX_HOME".into(), demo_home()?.into()));
-                (env::current_exe().context("cannot find this binary")?, "demo-worker")
+                let program = env::current_exe().context("cannot find this binary")?;
+                (program, "demo-worker", Some(demo_home(state_dir)?))
             }
             Self::Codex(program) => {
-                if let Some(home) = variable("CODEX_HOME") {
-                    env.push(("CODEX_HOME".into(), absolute(&home)?.into()));
-                }
-                (located(program)?, "app-server")
+                let home = codex_home.map(absolute).transpose()?;
+                (located(program)?, "app-server", home)
             }
         };
-        let args = vec![OsString::from(args)];
-        Ok(Launch {
-            program: program.into(),
-            args,
+        Ok(Start { program, args: vec![args.into()], home })
+    }
+}
+
+impl Start {
+    /// The same as a process in `cwd`, with these variables besides its home.
+    pub(crate) fn launch(self, cwd: &Path, mut env: Vec<(OsString, OsString)>) -> Launch {
+        env.extend(self.home.map(|home| ("CODEX_HOME".into(), home.into())));
+        Launch {
+            program: self.program.into(),
+            args: self.args,
             cwd: cwd.into(),
             env,
             owner: Owner::generate(),
             rlimits: Rlimits::default(),
-        })
+        }
     }
+}
+
+impl Group {
+    /// How to start one worker of the group, by itself.
+    pub(crate) fn launch(&self, state_dir: &Path) -> Result<Launch> {
+        let start = self.command.start(self.codex_home.as_deref(), state_dir)?;
+        Ok(start.launch(&self.cwd, self.variables()?))
+    }
+
+    /// What its workers see of our environment, besides what every child does.
+    pub(crate) fn variables(&self) -> Result<Vec<(OsString, OsString)>> {
+        variables_of_ours(&self.env).with_context(|| format!("`env` of the group {}", self.name))
+    }
+}
+
+/// These variables of our own environment.
+pub(crate) fn variables_of_ours(names: &[String]) -> Result<Vec<(OsString, OsString)>> {
+    let pair = |name: &String| {
+        let value = env::var_os(name).with_context(|| format!("{name}: there is no such variable to pass on"))?;
+        Ok((name.into(), value))
+    };
+    names.iter().map(pair).collect()
 }
 
 /// A path is meant from where the user stands, not from where the worker will; a bare name is left for PATH.
@@ -71,21 +110,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// A home of its own: the demo worker must never write into a real codex's home.
-fn demo_home() -> Result<PathBuf> {
-    let home = absolute(&state_dir()?)?.join("demo");
+fn demo_home(state_dir: &Path) -> Result<PathBuf> {
+    let home = absolute(state_dir)?.join("demo");
     fs::create_dir_all(&home).with_context(|| format!("cannot make {} for the demo worker", home.display()))?;
     Ok(home)
-}
-
-fn state_dir() -> Result<PathBuf> {
-    variable("SWITCHBOARD_STATE_DIR")
-        .or_else(|| Some(variable("XDG_STATE_HOME")?.join("switchboard")))
-        .or_else(|| Some(variable("HOME")?.join(".local/state/switchboard")))
-        .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
-        .context("neither SWITCHBOARD_STATE_DIR, XDG_STATE_HOME nor HOME says where to keep state: set one")
-}
-
-/// A variable that holds a path; an empty one is as good as none.
-fn variable(name: &str) -> Option<PathBuf> {
-    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

@@ -25,24 +25,24 @@ async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
         &house,
         "GET /healthz HTTP/1.1",
         expect![[r#"
-        HTTP/1.1 400 Bad Request
-        content-type: application/json
-        content-length: 105
-        connection: close
+            HTTP/1.1 400 Bad Request
+            content-type: application/json
+            content-length: 105
+            connection: close
 
-        {"error":{"code":"host_missing","message":"send exactly one Host header","type":"invalid_request_error"}}"#]],
+            {"error":{"message":"send exactly one Host header","type":"invalid_request_error","code":"host_missing"}}"#]],
     )
     .await;
     check(
         &house,
         "GET /healthz HTTP/1.1\nhost: localhost\nhost: localhost",
         expect![[r#"
-        HTTP/1.1 400 Bad Request
-        content-type: application/json
-        content-length: 105
-        connection: close
+            HTTP/1.1 400 Bad Request
+            content-type: application/json
+            content-length: 105
+            connection: close
 
-        {"error":{"code":"host_missing","message":"send exactly one Host header","type":"invalid_request_error"}}"#]],
+            {"error":{"message":"send exactly one Host header","type":"invalid_request_error","code":"host_missing"}}"#]],
     )
     .await;
     check(&house, "GET /healthz HTTP/1.1\nhost: 127.0.0.1.evil.example", expect![[r#"
@@ -51,28 +51,28 @@ async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
         content-length: 163
         connection: close
 
-        {"error":{"code":"host_refused","message":"this Host is not served here; use localhost, or add the name to the configuration's `hosts`","type":"permission_error"}}"#]]).await;
+        {"error":{"message":"this Host is not served here; use localhost, or add the name to the configuration's `hosts`","type":"permission_error","code":"host_refused"}}"#]]).await;
     check(&house, "GET http://evil.example/healthz HTTP/1.1\nhost: localhost", expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
         content-length: 163
         connection: close
 
-        {"error":{"code":"host_refused","message":"this Host is not served here; use localhost, or add the name to the configuration's `hosts`","type":"permission_error"}}"#]]).await;
+        {"error":{"message":"this Host is not served here; use localhost, or add the name to the configuration's `hosts`","type":"permission_error","code":"host_refused"}}"#]]).await;
     check(&house, "GET /healthz HTTP/1.1\nhost: localhost\norigin: http://localhost", expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
         content-length: 131
         connection: close
 
-        {"error":{"code":"origin_refused","message":"requests of web pages (with an Origin header) are refused","type":"permission_error"}}"#]]).await;
+        {"error":{"message":"requests of web pages (with an Origin header) are refused","type":"permission_error","code":"origin_refused"}}"#]]).await;
     check(&house, "GET /nowhere HTTP/1.1\nhost: localhost\norigin: null", expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
         content-length: 131
         connection: close
 
-        {"error":{"code":"origin_refused","message":"requests of web pages (with an Origin header) are refused","type":"permission_error"}}"#]]).await;
+        {"error":{"message":"requests of web pages (with an Origin header) are refused","type":"permission_error","code":"origin_refused"}}"#]]).await;
     check(
         &house,
         "GET /healthz HTTP/1.1\nhost: [::1]:4180",
@@ -98,7 +98,7 @@ async fn errors_are_told_in_one_form() {
         content-length: 130
         connection: close
 
-        {"error":{"code":"route_not_found","message":"there is no such route; GET /api/openapi.json lists them","type":"not_found_error"}}"#]]).await;
+        {"error":{"message":"there is no such route; GET /api/openapi.json lists them","type":"not_found_error","code":"route_not_found"}}"#]]).await;
     check(&house, "DELETE /api/turns HTTP/1.1\nhost: localhost", expect![[r#"
         HTTP/1.1 405 Method Not Allowed
         content-type: application/json
@@ -106,7 +106,7 @@ async fn errors_are_told_in_one_form() {
         content-length: 153
         connection: close
 
-        {"error":{"code":"method_not_allowed","message":"this route does not know that method; GET /api/openapi.json lists them","type":"invalid_request_error"}}"#]]).await;
+        {"error":{"message":"this route does not know that method; GET /api/openapi.json lists them","type":"invalid_request_error","code":"method_not_allowed"}}"#]]).await;
     check(&house, "GET /api/turns HTTP/1.1\nhost: localhost", expect![[r#"
         HTTP/1.1 401 Unauthorized
         content-type: application/json
@@ -114,7 +114,7 @@ async fn errors_are_told_in_one_form() {
         content-length: 186
         connection: close
 
-        {"error":{"code":"key_missing","message":"send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one","type":"authentication_error"}}"#]]).await;
+        {"error":{"message":"send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one","type":"authentication_error","code":"key_missing"}}"#]]).await;
     check(&house, "GET /api/turns HTTP/1.1\nhost: localhost\napi-key: wrong", expect![[r#"
         HTTP/1.1 401 Unauthorized
         content-type: application/json
@@ -122,20 +122,22 @@ async fn errors_are_told_in_one_form() {
         content-length: 122
         connection: close
 
-        {"error":{"code":"key_invalid","message":"this key is not valid; it may have been revoked","type":"authentication_error"}}"#]]).await;
+        {"error":{"message":"this key is not valid; it may have been revoked","type":"authentication_error","code":"key_invalid"}}"#]]).await;
     check(&house, &format!("GET /api/workers HTTP/1.1\nhost: localhost\nx-api-key: {limited}"), expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
         content-length: 130
         connection: close
 
-        {"error":{"code":"scope_missing","message":"this key lacks the scope `operate`; use a key that has it","type":"permission_error"}}"#]]).await;
+        {"error":{"message":"this key lacks the scope `operate`; use a key that has it","type":"permission_error","code":"scope_missing"}}"#]]).await;
     house.stop().await;
 }
 
 #[tokio::test]
 async fn every_route_asks_for_what_it_needs_whatever_carries_the_key() {
-    let house = House::open().await;
+    let attempts = AttemptLimits { failures_max: u32::MAX, ..AttemptLimits::default() };
+    let requests = RequestLimits { attempts, ..RequestLimits::default() };
+    let house = House::with(Settings { requests, ..Settings::default() }, approvals::Settings::default()).await;
     let limited = house.caller(&[Scope::Use]).await;
     let description = house.operator.get("/api/openapi.json").await.json();
     let mut seen = 0;
@@ -198,14 +200,14 @@ async fn a_body_is_json_in_time_and_not_too_long() {
         told.push('\n');
     }
     expect![[r#"
-        HTTP/1.1 415 Unsupported Media Type {"error":{"code":"content_type_refused","message":"a body must be JSON; send the header content-type: application/json","type":"invalid_request_error"}}
-        HTTP/1.1 400 Bad Request {"error":{"code":"invalid_json","message":"the body is empty; send a JSON object","type":"invalid_request_error"}}
-        HTTP/1.1 400 Bad Request {"error":{"code":"invalid_json","message":"the body cannot be used: EOF while parsing an object at line 1 column 9","type":"invalid_request_error"}}
-        HTTP/1.1 400 Bad Request {"error":{"code":"invalid_value","message":"the body cannot be used: unknown field `promt`, expected one of `prompt`, `input`, `profile`, `group`, `thread`, `cwd`, `model`, `effort` at line 1 column 8","type":"invalid_request_error"}}
-        HTTP/1.1 400 Bad Request {"error":{"code":"invalid_value","message":"the body cannot be used: invalid type: integer `1`, expected a string at line 1 column 11","type":"invalid_request_error"}}
-        HTTP/1.1 400 Bad Request {"error":{"code":"invalid_value","message":"send either `prompt` (a text) or `input` (a list of parts)","type":"invalid_request_error"}}
-        HTTP/1.1 413 Payload Too Large {"error":{"code":"body_too_large","message":"the body is longer than 64 bytes; send less","type":"invalid_request_error"}}
-        HTTP/1.1 408 Request Timeout {"error":{"code":"body_timeout","message":"the body took too long to arrive; send it at once","type":"invalid_request_error"}}
+        HTTP/1.1 415 Unsupported Media Type {"error":{"message":"a body must be JSON; send the header content-type: application/json","type":"invalid_request_error","code":"content_type_refused"}}
+        HTTP/1.1 400 Bad Request {"error":{"message":"the body is empty; send a JSON object","type":"invalid_request_error","code":"invalid_json"}}
+        HTTP/1.1 400 Bad Request {"error":{"message":"the body cannot be used: EOF while parsing an object at line 1 column 9","type":"invalid_request_error","code":"invalid_json"}}
+        HTTP/1.1 400 Bad Request {"error":{"message":"the body cannot be used: unknown field `promt`, expected one of `prompt`, `input`, `profile`, `group`, `thread`, `cwd`, `model`, `effort` at line 1 column 8","type":"invalid_request_error","code":"invalid_value"}}
+        HTTP/1.1 400 Bad Request {"error":{"message":"the body cannot be used: invalid type: integer `1`, expected a string at line 1 column 11","type":"invalid_request_error","code":"invalid_value"}}
+        HTTP/1.1 400 Bad Request {"error":{"message":"send either `prompt` (a text) or `input` (a list of parts)","type":"invalid_request_error","code":"invalid_value"}}
+        HTTP/1.1 413 Payload Too Large {"error":{"message":"the body is longer than 64 bytes; send less","type":"invalid_request_error","code":"body_too_large"}}
+        HTTP/1.1 408 Request Timeout {"error":{"message":"the body took too long to arrive; send it at once","type":"invalid_request_error","code":"body_timeout"}}
     "#]].assert_eq(&told);
     let chunked = format!(
         "POST /api/turns HTTP/1.1\r\nhost: localhost\r\napi-key: {KEY}\r\nconnection: close\r\ncontent-type: {json}\r\n\

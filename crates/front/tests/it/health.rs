@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use store::{Change, Store};
+
 use crate::http::Caller;
 use crate::support::House;
 
@@ -34,18 +36,41 @@ async fn a_full_store_is_a_degraded_server_that_lives_on() {
     let house = House::open().await;
     let mut feed = house.operator.events("/api/events", "").await;
     house.store.set_pages_max(1).await.unwrap();
-    let path = house.start("[[shell touch x]]").await;
+    assert!(matches!(fill(&house.store).await, store::WriteError::Full(_)));
     let told = feed.until("store_health").await;
     assert_eq!(told["healthy"], false);
     let health = house.operator.get("/healthz").await.json();
     assert_eq!(health["status"], "degraded");
     assert!(health["reasons"][0].as_str().unwrap().starts_with("store: "), "{health}");
+    let path = house.start("[[shell touch x]]").await;
     let end = house.operator.events(&path, "").await.rest().await;
     assert_eq!(end.last().unwrap()["type"], "turn_ended", "what cannot be recorded is declined, and the turn goes on");
     house.store.set_pages_max(1_000_000).await.unwrap();
     while feed.until("store_health").await["healthy"] == false {}
     assert_eq!(house.operator.get("/healthz").await.json()["status"], "ok");
     house.stop().await;
+}
+
+/// Writes until nothing more fits.
+async fn fill(store: &Store) -> store::WriteError {
+    let mut number = 0;
+    loop {
+        number += 1;
+        let row = store::Response {
+            id: format!("filler-{number}"),
+            key: "nobody".into(),
+            thread: "none".into(),
+            turn: "none".into(),
+            previous: None,
+            status: "completed".into(),
+            body: format!("\"{}\"", "x".repeat(64 * 1024)),
+            created_at: 0,
+            expires_at: None,
+        };
+        if let Err(error) = store.commit(vec![Change::Response(row)]).await {
+            return error;
+        }
+    }
 }
 
 #[tokio::test]

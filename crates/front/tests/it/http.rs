@@ -81,14 +81,18 @@ pub(crate) struct Events {
 impl Events {
     /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Value> {
-        loop {
-            let line = self.line().await?;
-            if let Some(id) = line.strip_prefix("id: ") {
-                self.id = id.into();
-            } else if let Some(data) = line.strip_prefix("data: ") {
-                return Some(serde_json::from_str(data).unwrap());
+        let event = async {
+            loop {
+                let line = self.line().await?;
+                if let Some(id) = line.strip_prefix("id: ") {
+                    self.id = id.into();
+                } else if let Some(data) = line.strip_prefix("data: ") {
+                    return Some(serde_json::from_str(data).unwrap());
+                }
             }
-        }
+        };
+        // Heartbeats alone are not enough.
+        timeout(LONG, event).await.expect("an event comes, or the end")
     }
 
     /// The next event of this type.

@@ -9,7 +9,7 @@ use codex::{CallError, Client, Decision, Events, Pending, Requests, ThreadOption
 use tokio::time::{Instant, sleep_until};
 
 use super::screen::Screen;
-use super::signals::Signals;
+use crate::signals::Signals;
 
 /// How long an interrupted turn may take to end before its worker is stopped.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(5);

@@ -3,9 +3,11 @@
 use std::io::{self, IsTerminal};
 
 use anyhow::Result;
-use codex::event::{Item, TurnError, TurnEvent, TurnStatus};
+use codex::event::{TurnEvent, TurnStatus};
 
 use super::printer::{Piece, Printer, Stopped};
+use super::told::{Told, ToldError, ToldItem};
+use crate::escape::escaped;
 
 /// Where events are shown.
 pub(crate) struct Screen {
@@ -47,21 +49,45 @@ impl Screen {
         self.printer.room().await;
     }
 
-    pub(crate) fn show(&mut self, event: &TurnEvent) -> Result<()> {
-        self.is_ended |= matches!(event, TurnEvent::TurnEnded { .. });
-        if let Form::Json = self.form {
-            return self.write_out(serde_json::to_string(event)? + "\n");
+    pub(super) fn show(&mut self, event: &TurnEvent) -> Result<()> {
+        match self.form {
+            Form::Json => self.line(&serde_json::to_string(event)?, &Told::of(event)),
+            Form::Terminal | Form::Text => self.tell(&Told::of(event)),
         }
-        match event {
-            TurnEvent::Text { text, .. } => return self.text(text),
-            TurnEvent::ItemStarted { item } => return self.item(item),
-            TurnEvent::Warning { message } => self.note(&format!("warning: {message}")),
-            TurnEvent::Error { error, will_retry } => {
+    }
+
+    /// Shows an event that comes as JSON.
+    pub(super) fn show_line(&mut self, event: &str, told: &Told) -> Result<()> {
+        match self.form {
+            Form::Json => self.line(event, told),
+            Form::Terminal | Form::Text => self.tell(told),
+        }
+    }
+
+    fn line(&mut self, event: &str, told: &Told) -> Result<()> {
+        self.is_ended |= matches!(told, Told::TurnEnded { .. });
+        self.write_out(format!("{event}\n"))
+    }
+
+    fn tell(&mut self, told: &Told) -> Result<()> {
+        match told {
+            Told::Text { text } => return self.text(text),
+            Told::ItemStarted { item } => return self.item(item),
+            Told::Warning { message } => self.note(&format!("warning: {message}")),
+            Told::Error { error, will_retry } => {
                 let then = if *will_retry { "; the worker tries again" } else { "" };
                 self.note(&format!("error: {}{then}", describe(error)));
             }
-            TurnEvent::TurnEnded { status, error } => return self.ended(*status, error.as_ref()),
-            _ => {}
+            Told::ApprovalWanted { kind } => {
+                let kind = kind.replace('_', " ");
+                self.note(&format!("waits for a decision ({kind}): `switchboard approvals` shows it"));
+            }
+            Told::TurnEnded { status, error } => {
+                self.is_ended = true;
+                return self.ended(*status, error.as_ref());
+            }
+            Told::Missed {} => self.note("some of the answer came faster than it was read, and is missing here"),
+            Told::Other => {}
         }
         Ok(())
     }
@@ -113,7 +139,7 @@ impl Screen {
         }
     }
 
-    fn item(&mut self, item: &Item) -> Result<()> {
+    fn item(&mut self, item: &ToldItem) -> Result<()> {
         match &*item.kind {
             "agent_message" => return self.finish_line(),
             "user_message" | "reasoning" => {}
@@ -125,7 +151,7 @@ impl Screen {
         Ok(())
     }
 
-    fn ended(&mut self, status: TurnStatus, error: Option<&TurnError>) -> Result<()> {
+    fn ended(&mut self, status: TurnStatus, error: Option<&ToldError>) -> Result<()> {
         self.finish_line()?;
         let cause = error.map(describe).unwrap_or_default();
         match status {
@@ -149,51 +175,7 @@ impl Screen {
     }
 }
 
-fn describe(error: &TurnError) -> String {
+fn describe(error: &ToldError) -> String {
     let kind = error.kind.as_deref().map(|kind| format!(" ({kind})"));
     format!("{}{}", error.message, kind.unwrap_or_default())
-}
-
-/// The text with everything spelled out that a terminal would act on, or that a reader would not see: control, format,
-/// private and unassigned characters, and line breaks that are none of ours.
-fn escaped(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut shown = String::new();
-    for letter in text.chars() {
-        // A letter before it, because a combining mark is spelled out only where it has nothing to combine with.
-        shown.clear();
-        shown.extend(['x', letter]);
-        match letter {
-            '\n' | '\t' | '"' | '\'' | '\\' | '\u{a0}' | '\u{202f}' | '\u{3000}' => plain.push(letter),
-            _ => plain.extend(shown.escape_debug().skip(1)),
-        }
-    }
-    plain
-}
-
-#[cfg(test)]
-mod tests {
-    use super::escaped;
-
-    #[test]
-    fn what_a_terminal_would_act_on_is_spelled_out() {
-        for plain in ["a\tb\nc", "\"'\\", "é 漢 🙂", "e\u{301}", "12\u{a0}%"] {
-            assert_eq!(escaped(plain), plain);
-        }
-        assert_eq!(escaped("\u{1b}[2J\r\u{7}"), "\\u{1b}[2J\\r\\u{7}");
-        for hidden in [
-            '\u{61c}',
-            '\u{180e}',
-            '\u{200b}',
-            '\u{202e}',
-            '\u{2028}',
-            '\u{9b}',
-            '\u{fff9}',
-            '\u{e0041}',
-            '\u{e000}',
-            '\u{378}',
-        ] {
-            assert_eq!(escaped(&hidden.to_string()), hidden.escape_unicode().to_string());
-        }
-    }
 }

@@ -13,7 +13,7 @@ use tokio::process::ChildStdout;
 use tokio::time::{sleep, timeout};
 
 use super::recorder::{Recorder, Way};
-use crate::ask::signals::Signals;
+use crate::signals::Signals;
 
 /// How much is read at once.
 const READ_BYTES: usize = 64 << 10;

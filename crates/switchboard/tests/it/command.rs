@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -58,7 +58,12 @@ impl State {
     }
 
     pub(crate) fn ask_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
-        let mut command = self.command(arguments);
+        self.run_with(&[&["ask"], arguments].concat(), variables)
+    }
+
+    /// Starts any command.
+    pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
+        let mut command = self.command_of(arguments);
         command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let homes = variables.iter().filter(|(name, _)| *name == "CODEX_HOME").map(|(_, home)| home.into());
@@ -103,9 +108,15 @@ impl State {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
+        self.command_of(&[&["ask"], arguments].concat())
+    }
+
+    fn command_of(&self, arguments: &[&str]) -> Command {
         #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
         let mut command = Command::new(env!("CARGO_BIN_EXE_switchboard"));
-        command.arg("ask").args(arguments).env("SWITCHBOARD_STATE_DIR", self.path()).stdin(Stdio::null());
+        // No configuration of whoever runs the tests counts, and none of the directory that they run in.
+        command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
+        command.env("SWITCHBOARD_STATE_DIR", self.path()).env("XDG_CONFIG_HOME", self.path());
         command
     }
 
@@ -146,6 +157,21 @@ impl Run {
         }
     }
 
+    /// Reads one line of stdout; empty if there is none.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// What a run that has ended said on stderr.
+    pub(crate) fn stderr_now(&mut self) -> String {
+        self.child.wait().unwrap();
+        let mut text = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
@@ -168,7 +194,15 @@ impl Run {
     }
 
     /// Waits for the end, and makes sure that nothing is left of it.
-    pub(crate) fn end(mut self) -> Ended {
+    pub(crate) fn end(self) -> Ended {
+        let homes = self.homes.clone();
+        let ended = self.end_beside_others();
+        assert_nothing_left(&homes);
+        ended
+    }
+
+    /// Waits for the end of a run whose state others use too.
+    pub(crate) fn end_beside_others(mut self) -> Ended {
         let mut stderr = self.child.stderr.take().unwrap();
         let mut err = String::new();
         std::thread::scope(|scope| {
@@ -176,7 +210,6 @@ impl Run {
             self.stdout.read_to_end(&mut self.seen).unwrap();
         });
         let status = self.child.wait().unwrap();
-        assert_nothing_left(&self.homes);
         Ended { status, stdout: String::from_utf8(self.seen).unwrap(), stderr: err }
     }
 }

@@ -9,7 +9,13 @@ fn scale() -> u32 {
 
 mod ask;
 mod command;
+mod configuration;
+mod doctor;
+mod operate;
 #[cfg(feature = "real-codex")]
 mod real;
 mod record;
 mod schema;
+mod secrets;
+mod serve;
+mod served;

@@ -1,0 +1,157 @@
+//! The configuration: what was typed (a file, variables, flags) is read once and becomes what it means.
+
+mod kind;
+mod load;
+mod meaning;
+mod nearest;
+mod print;
+mod problem;
+mod reading;
+mod secret;
+#[cfg(test)]
+mod tests;
+mod variables;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use approvals::Rules;
+use toml::de::DeTable;
+use workers::{Profile, Transport};
+
+pub(crate) use kind::show_duration;
+pub(crate) use load::load;
+use problem::Problem;
+pub(crate) use problem::Problems;
+use reading::Reading;
+pub(crate) use reading::{File, Flag, Section, Typed};
+pub(crate) use secret::Secret;
+
+use crate::worker::Worker;
+
+/// Everything that can be configured.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) listen: SocketAddr,
+    /// Names by which callers may reach us, beside those of this machine.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) state_dir: PathBuf,
+    /// The one key of a single-key installation.
+    pub(crate) key: Option<Secret>,
+    /// How long running turns may take to end when the server is to stop.
+    pub(crate) drain_grace: Duration,
+    /// At least one; the first is the default.
+    pub(crate) groups: Vec<Group>,
+    pub(crate) profiles: Vec<Profile>,
+    pub(crate) approvals: Approvals,
+    pub(crate) limits: Limits,
+    pub(crate) log: Log,
+}
+
+/// A group of workers that are alike.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) command: Worker,
+    pub(crate) transport: Transport,
+    pub(crate) count: usize,
+    pub(crate) codex_home: Option<PathBuf>,
+    pub(crate) cwd: PathBuf,
+    /// Variables of ours that its workers may see.
+    pub(crate) env: Vec<String>,
+    pub(crate) turns_max: usize,
+    pub(crate) threads_loaded_max: usize,
+    pub(crate) open_files_max: Option<usize>,
+    pub(crate) processes_max: Option<usize>,
+    pub(crate) memory_bytes_max: Option<usize>,
+}
+
+/// Who decides what workers ask, besides people, and by when.
+#[derive(Debug)]
+pub(crate) struct Approvals {
+    pub(crate) deadline: Duration,
+    pub(crate) rules: Rules,
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) webhook: Option<Told>,
+}
+
+/// A program that may decide.
+#[derive(Debug)]
+pub(crate) struct Hook {
+    pub(crate) name: String,
+    pub(crate) command: Vec<String>,
+    pub(crate) cwd: PathBuf,
+    /// Variables of ours that it may see.
+    pub(crate) env: Vec<String>,
+    pub(crate) kinds: Vec<approvals::Kind>,
+    pub(crate) timeout: Duration,
+    pub(crate) may_allow_for_session: bool,
+}
+
+/// Who is told of what waits for people.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) url: String,
+    pub(crate) authorization: Option<Secret>,
+    /// What decision links begin with.
+    pub(crate) links: String,
+}
+
+/// Every limit of the program, each in the struct of the part that keeps it.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) pool: workers::Limits,
+    pub(crate) approvals: approvals::Limits,
+    pub(crate) store: store::Limits,
+    pub(crate) connections: front::ConnectionLimits,
+    pub(crate) requests: front::RequestLimits,
+    pub(crate) turns: front::TurnLimits,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    pub(crate) level: String,
+    pub(crate) format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// JSON unless stderr is a terminal.
+    Auto,
+    Json,
+    Text,
+}
+
+/// A configuration and how it came to be.
+pub(crate) struct Resolved {
+    pub(crate) config: Config,
+    /// Every key with its value and where it came from.
+    pub(crate) sections: Vec<Section>,
+    /// What looks like a mistake but harms nobody.
+    pub(crate) warnings: Vec<String>,
+    /// The file that was read, if there was one.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Reads what was typed; everything that is wrong with it is told at once.
+pub(crate) fn resolve(typed: &Typed) -> Result<Resolved, Problems> {
+    let text = typed.file.as_ref().map_or("", |file| &file.text);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    // Of a text that is no TOML nothing more can be said with certainty.
+    if let (false, Some(file)) = (errors.is_empty(), &typed.file) {
+        let problem = |error: &toml::de::Error| Problem {
+            source: file.line_of(&error.span().unwrap_or_default()),
+            what: error.message().into(),
+        };
+        let mut problems: Vec<Problem> = errors.iter().map(problem).collect();
+        problems.sort();
+        return Err(Problems(problems));
+    }
+    let mut reading = Reading::new(typed, root.get_ref());
+    let config = meaning::config(&mut reading, &typed.variables);
+    let sections = reading.finish().map_err(Problems)?;
+    let warnings = variables::unknown(&typed.variables, &sections);
+    Ok(Resolved { config, sections, warnings, file: typed.file.as_ref().map(|file| file.path.clone()) })
+}

@@ -1,0 +1,57 @@
+//! Finds what was typed: the file, where it is looked for, and the variables.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use anyhow::{Context, Result, bail};
+
+use super::variables::FILE;
+use super::{File, Flag, Resolved, Typed, resolve};
+
+const FILE_NAME: &str = "switchboard.toml";
+/// A configuration is written by hand; anything longer is another file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads and resolves the configuration: the file that is named, else the first of those that are looked for.
+pub(crate) fn load(named: Option<&Path>, flags: Vec<Flag>) -> Result<Resolved> {
+    // What is not UTF-8 cannot be a value of ours.
+    let variables =
+        env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let variables: BTreeMap<String, String> = variables.collect();
+    let cwd = env::current_dir().context("the current directory cannot be used")?;
+    let file = match named.map(Path::to_owned).or_else(|| variables.get(FILE).map(PathBuf::from)) {
+        Some(path) => Some(read(&path)?.with_context(|| format!("there is no configuration file {}", path.display()))?),
+        None => first(&places(&variables))?,
+    };
+    Ok(resolve(&Typed { file, variables, flags, cwd })?)
+}
+
+/// Where a file is looked for that nobody has named.
+fn places(variables: &BTreeMap<String, String>) -> Vec<PathBuf> {
+    let set = |name: &str| variables.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let config_home = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    let of_user = config_home.map(|home| home.join("switchboard").join(FILE_NAME));
+    [Some(FILE_NAME.into()), of_user].into_iter().flatten().collect()
+}
+
+fn first(places: &[PathBuf]) -> Result<Option<File>> {
+    for place in places {
+        if let Some(file) = read(place)? {
+            return Ok(Some(file));
+        }
+    }
+    Ok(None)
+}
+
+fn read(path: &Path) -> Result<Option<File>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
+            bail!("{} is longer than {FILE_BYTES_MAX} bytes: it is no configuration", path.display())
+        }
+        _ => {}
+    }
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Some(File { path: path.into(), text }))
+}

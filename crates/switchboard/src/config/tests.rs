@@ -1,0 +1,552 @@
+//! Text in, text out: what was typed, and what it means or what is wrong with it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use expect_test::{Expect, expect, expect_file};
+
+use super::{File, Flag, Resolved, Typed, resolve};
+
+const HOME: &str = "/home/dev";
+/// Every section once, so that every key is read.
+const EVERY_SECTION: &str =
+    "[[approvals.rules]]\nthen = \"ask\"\n[[approvals.hooks]]\nname = \"a\"\ncommand = [\"a\"]\n";
+
+fn typed(file: &str, variables: &[(&str, &str)], flags: &[(&'static str, &'static str, &str)]) -> Typed {
+    let variables = [("HOME", HOME)].iter().chain(variables);
+    Typed {
+        file: Some(File { path: "switchboard.toml".into(), text: file.into() }),
+        variables: variables.map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+        flags: flags.iter().map(|&(name, key, value)| Flag { name, key, value: value.into() }).collect(),
+        cwd: PathBuf::from(HOME).join("project"),
+    }
+}
+
+fn resolved(file: &str) -> Resolved {
+    resolve(&typed(file, &[], &[])).map_err(|problems| problems.to_string()).unwrap()
+}
+
+fn check_problems(file: &str, expected: &Expect) {
+    let problems = resolve(&typed(file, &[], &[])).err().map(|problems| problems.to_string());
+    expected.assert_eq(&(problems.unwrap_or_else(|| "no problem".into()) + "\n"));
+}
+
+#[test]
+fn without_a_file_there_are_defaults() {
+    expect![[r##"
+        # What is configured; the comment after each value says where it comes from.
+        listen = "127.0.0.1:4180"                # default
+        hosts = []                               # default
+        state_dir = "/home/dev/.local/state/switchboard" # default
+        # key                                    # not set
+        drain_grace = "30s"                      # default
+
+        [[workers]]
+        name = "main"                            # default
+        command = "codex"                        # default
+        transport = "stdio"                      # default
+        count = 1                                # default
+        codex_home = "/home/dev/.codex"          # default
+        cwd = "/home/dev/project"                # default
+        env = []                                 # default
+        turns_max = 64                           # default
+        threads_loaded_max = 256                 # default
+        # open_files_max                         # not set
+        # processes_max                          # not set
+        # memory_bytes_max                       # not set
+
+        [profiles.codex]
+        # workers                                # not set
+        cwd = "/home/dev/project"                # default
+        sandbox = "read-only"                    # default
+        approval_policy = "on-request"           # default
+        # model                                  # not set
+        # effort                                 # not set
+        # decision_timeout                       # not set
+
+        [approvals]
+        deadline = "10m"                         # default
+        # webhook                                # not set
+        # webhook_authorization                  # not set
+        public_url = "http://127.0.0.1:4180"     # default
+
+        [limits]
+        queue_max = 256                          # default
+        queue_timeout = "1m"                     # default
+        stall_timeout = "10m"                    # default
+        interrupt_timeout = "10s"                # default
+        ping_timeout = "5s"                      # default
+        retire_timeout = "1m"                    # default
+        tool_call_timeout = "1h"                 # default
+        listen_timeout = "20s"                   # default
+        settle_timeout = "2s"                    # default
+        frames_bytes_max = "256KiB"              # default
+        approvals_pending_max = 10000            # default
+        approval_bytes_max = "4MiB"              # default
+        hooks_running_max = 16                   # default
+        hook_output_bytes_max = "1MiB"           # default
+        webhook_timeout = "10s"                  # default
+        store_waiting_bytes_max = "64MiB"        # default
+        store_delay = "200ms"                    # default
+        store_readers_max = 4                    # default
+
+        [log]
+        level = "info"                           # default
+        format = "auto"                          # default
+    "##]]
+    .assert_eq(&resolved("").print());
+}
+
+#[test]
+fn flags_win_over_variables_over_the_file_over_defaults() {
+    let file = "listen = \"127.0.0.1:1\"\n[[workers]]\nname = \"big-one\"\ncount = 2\nturns_max = 3\n[log]\nlevel = \"warn\"\n";
+    let variables = [
+        ("SWITCHBOARD_LISTEN", "127.0.0.1:2"),
+        ("SWITCHBOARD_WORKERS_BIG_ONE_COUNT", "4"),
+        ("SWITCHBOARD_WORKERS_BIG_ONE_COMMAND", "codex"),
+        ("SWITCHBOARD_PROFILES_CODEX_MODEL", "gpt-x"),
+        ("SWITCHBOARD_LOG", "debug"),
+        ("SWITCHBOARD_STATE_DIR", "state"),
+        ("SWITCHBOARD_DRAIN_GRACE", ""),
+        ("CODEX_HOME", "/srv/codex"),
+    ];
+    let flags = [("--listen", "listen", "127.0.0.1:3"), ("--worker", "workers.first.command", "./codex")];
+    let printed = resolve(&typed(file, &variables, &flags)).map_err(|problems| problems.to_string()).unwrap().print();
+    let told: Vec<&str> =
+        printed.lines().filter(|line| !line.ends_with("default") && !line.ends_with("not set")).collect();
+    expect![[r##"
+        # What is configured; the comment after each value says where it comes from.
+        listen = "127.0.0.1:3"                   # --listen
+        state_dir = "/home/dev/project/state"    # SWITCHBOARD_STATE_DIR
+
+        [[workers]]
+        name = "big-one"                         # switchboard.toml:3
+        command = "/home/dev/project/codex"      # --worker
+        count = 4                                # SWITCHBOARD_WORKERS_BIG_ONE_COUNT
+        codex_home = "/srv/codex"                # CODEX_HOME
+        turns_max = 3                            # switchboard.toml:5
+
+        [profiles.codex]
+        model = "gpt-x"                          # SWITCHBOARD_PROFILES_CODEX_MODEL
+
+        [approvals]
+
+        [limits]
+
+        [log]
+        level = "debug"                          # SWITCHBOARD_LOG
+    "##]]
+    .assert_eq(&(told.join("\n") + "\n"));
+}
+
+#[test]
+fn paths_begin_where_they_are_written() {
+    let file = File {
+        path: "/etc/switchboard.toml".into(),
+        text: "state_dir = \"state/./x\"\n[[workers]]\ncodex_home = \"~\"\ncommand = \"bin/codex\"\ncwd = \"~/x\"\n"
+            .into(),
+    };
+    let typed = Typed { file: Some(file), ..typed("", &[("SWITCHBOARD_PROFILES_CODEX_CWD", "sub")], &[]) };
+    let config = resolve(&typed).map_err(|problems| problems.to_string()).unwrap().config;
+    let group = &config.groups[0];
+    let seen = [&config.state_dir, group.codex_home.as_ref().unwrap(), &group.cwd].map(|path| path.to_str().unwrap());
+    assert_eq!(config.profiles[0].cwd.as_deref(), Some("/home/dev/project/sub"));
+    assert_eq!(seen, ["/etc/state/x", "/home/dev", "/home/dev/x"]);
+    assert_eq!(group.command.to_string(), "/etc/bin/codex");
+}
+
+#[test]
+fn every_problem_is_told_with_its_line_and_the_nearest_key() {
+    check_problems(
+        "\
+listn = \"127.0.0.1:1\"
+count = 3
+drain_grace = 30
+frobnicate = true
+
+[[workers]]
+name = \"main\"
+cuont = 2
+turns_max = \"many\"
+codex_homee = \"~/.codex\"
+transport = \"sdtio\"
+
+[[workers]]
+name = \"main\"
+count = 0
+
+[profiles.codex]
+workers = \"mian\"
+sandbox = \"readonly\"
+approval_policy = \"sometimes\"
+
+[approvals]
+deadline = \"soon\"
+
+[[approvals.rules]]
+kind = \"comand\"
+comand = [\"git\"]
+
+[limit]
+queue_max = -1
+
+[log]
+level = \"inof\"
+
+[tools.files]
+command = [\"files\"]
+",
+        &expect![[r#"
+            switchboard.toml:1: unknown key `listn` at the top: did you mean `listen`?
+            switchboard.toml:2: unknown key `count` at the top: it belongs in [[workers]]
+            switchboard.toml:3: `drain_grace`: expected a duration such as "500ms", "30s" or "10m", from 0s to 1d, found 30
+            switchboard.toml:4: unknown key `frobnicate` at the top: there are listen, hosts, state_dir, key, drain_grace, workers, profiles, approvals, limits, log, tools
+            switchboard.toml:8: unknown key `cuont` in [[workers]]: did you mean `count`?
+            switchboard.toml:9: `turns_max`: expected a whole number from 1 to 100000, found "many"
+            switchboard.toml:10: unknown key `codex_homee` in [[workers]]: did you mean `codex_home`?
+            switchboard.toml:11: `transport`: expected "stdio", "unix", "ws://" with a host of this machine and its port, or "wss://HOST", found "sdtio"; did you mean "stdio"?
+            switchboard.toml:14: two groups are called "main": give each a `name` of its own
+            switchboard.toml:15: `count`: expected a whole number from 1 to 64, found 0
+            switchboard.toml:18: `workers`: no group is called "mian": did you mean "main"?
+            switchboard.toml:19: `sandbox`: expected "read-only", "workspace-write" or "danger-full-access", found "readonly"; did you mean "read-only"?
+            switchboard.toml:20: `approval_policy`: expected "untrusted", "on-request" or "never", found "sometimes"
+            switchboard.toml:23: `deadline`: expected a duration such as "500ms", "30s" or "10m", from 1s to 7d, found "soon"
+            switchboard.toml:26: `kind`: expected "command", "file_change", "permissions" or "tool_confirmation", found "comand"; did you mean "command"?
+            switchboard.toml:27: `then` is missing in [[approvals.rules]]: expected "allow", "deny" or "ask"
+            switchboard.toml:27: unknown key `comand` in [[approvals.rules]]: did you mean `command`?
+            switchboard.toml:29: unknown key `limit` at the top: did you mean `limits`?
+            switchboard.toml:33: `level`: expected a level (error, warn, info, debug, trace), or levels such as "info,workers=debug", found "inof"; did you mean "info"?
+            switchboard.toml:35: [tools] is not supported yet: remove it; tool servers come with a later version
+        "#]],
+    );
+}
+
+#[test]
+fn tables_of_the_wrong_shape_are_told_how_to_be_written() {
+    for (file, expected) in [
+        (
+            "workers = 3\n",
+            expect![[r#"
+            switchboard.toml:1: there may be several: write [[workers]] above each
+        "#]],
+        ),
+        (
+            "[workers]\ncount = 1\n",
+            expect![[r#"
+            switchboard.toml:1: there may be several: write [[workers]] above each
+        "#]],
+        ),
+        (
+            "workers = [1]\n",
+            expect![[r#"
+            switchboard.toml:1: there may be several: write [[workers]] above each
+        "#]],
+        ),
+        (
+            "limits = true\n",
+            expect![[r#"
+            switchboard.toml:1: `limits` is a table: write [limits], not true
+        "#]],
+        ),
+        (
+            "[profiles]\ncwd = \".\"\n",
+            expect![[r#"
+            switchboard.toml:2: `cwd` is no key of [profiles]: it holds tables, [profiles.NAME]
+        "#]],
+        ),
+        (
+            "[approvals.rules]\nthen = \"ask\"\n",
+            expect![[r#"
+            switchboard.toml:1: there may be several: write [[approvals.rules]] above each
+        "#]],
+        ),
+        (
+            "[[approvals.rules]]\nkind = \"command\"\n",
+            expect![[r#"
+                switchboard.toml:2: `then` is missing in [[approvals.rules]]: expected "allow", "deny" or "ask"
+            "#]],
+        ),
+    ] {
+        check_problems(file, &expected);
+    }
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_told_what_was_expected() {
+    for (file, expected) in [
+        (
+            "listen = \"4180\"\n",
+            expect![[r#"
+            switchboard.toml:1: `listen`: expected an address such as "127.0.0.1:4180", found "4180"
+        "#]],
+        ),
+        (
+            "listen = 4180\n",
+            expect![[r#"
+            switchboard.toml:1: `listen`: expected an address such as "127.0.0.1:4180", found 4180
+        "#]],
+        ),
+        (
+            "state_dir = \"\"\n",
+            expect![[r#"
+            switchboard.toml:1: `state_dir`: expected a path, found ""
+        "#]],
+        ),
+        (
+            "key = \"\"\n",
+            expect![[r#"
+                switchboard.toml:1: `key`: expected a text, found something else
+            "#]],
+        ),
+        (
+            "hosts = [\"a\", 1]\n",
+            expect![[r#"
+                switchboard.toml:1: `hosts`: expected a list of texts such as ["gateway.example.com"], found a list of something else
+            "#]],
+        ),
+        (
+            "[[workers]]\nname = \"Main Group\"\n",
+            expect![[r#"
+            switchboard.toml:2: `name`: expected a name of small letters, digits and "-", found "Main Group"
+        "#]],
+        ),
+        (
+            "[[workers]]\ncount = 1.5\n",
+            expect![[r#"
+            switchboard.toml:2: `count`: expected a whole number from 1 to 64, found 1.5
+        "#]],
+        ),
+        (
+            "[[workers]]\ntransport = \"ws://example.com:1\"\n",
+            expect![[r#"
+            switchboard.toml:2: `transport`: expected "stdio", "unix", "ws://" with a host of this machine and its port, or "wss://HOST", found "ws://example.com:1"
+        "#]],
+        ),
+        (
+            "[[workers]]\nmemory_bytes_max = \"4 potatoes\"\n",
+            expect![[r#"
+            switchboard.toml:2: `memory_bytes_max`: expected a size such as 4096, "64KiB" or "4MiB", found "4 potatoes"
+        "#]],
+        ),
+        (
+            "[approvals]\nwebhook = \"ftp://example.com\"\n",
+            expect![[r#"
+            switchboard.toml:2: `webhook`: expected an address such as "https://example.com/approvals", found "ftp://example.com"
+        "#]],
+        ),
+        (
+            "[approvals]\ndeadline = 1979-05-27\n",
+            expect![[r#"
+                switchboard.toml:2: `deadline`: expected a duration such as "500ms", "30s" or "10m", from 1s to 7d, found 1979-05-27
+            "#]],
+        ),
+        (
+            "[limits]\nheader_timeout = \"1ms\"\n",
+            expect![[r#"
+                switchboard.toml:2: unknown key `header_timeout` in [limits]: did you mean `retire_timeout`?
+            "#]],
+        ),
+    ] {
+        check_problems(file, &expected);
+    }
+}
+
+#[test]
+fn a_text_that_is_no_toml_is_refused_with_every_line() {
+    check_problems(
+        "listen = \nstate_dir = \"x\n[log\n",
+        &expect![[r#"
+            switchboard.toml:1: string values must be quoted, expected literal string
+            switchboard.toml:2: invalid basic string, expected `"`
+            switchboard.toml:3: unclosed table, expected `]`
+        "#]],
+    );
+    check_problems(
+        "listen = \"127.0.0.1:1\"\nlisten = \"127.0.0.1:2\"\n",
+        &expect![[r#"
+        switchboard.toml:2: duplicate key
+    "#]],
+    );
+}
+
+#[test]
+fn wrong_variables_and_flags_are_named() {
+    let variables = [("SWITCHBOARD_LISTEN", "here"), ("SWITCHBOARD_LIMITS_QUEUE_MAX", "many")];
+    let flags = [("--log", "log.level", "loud")];
+    let problems = resolve(&typed("", &variables, &flags)).err().unwrap().to_string();
+    expect![[r#"
+        SWITCHBOARD_LIMITS_QUEUE_MAX: expected a whole number from 0 to 100000, found "many"
+        SWITCHBOARD_LISTEN: expected an address such as "127.0.0.1:4180", found "here"
+        --log: expected a level (error, warn, info, debug, trace), or levels such as "info,workers=debug", found "loud"
+    "#]]
+    .assert_eq(&(problems + "\n"));
+}
+
+#[test]
+fn a_variable_that_sets_nothing_is_warned_of() {
+    let variables = [("SWITCHBOARD_LISTN", "x"), ("SWITCHBOARD_OWNER", "x"), ("SWITCHBOARD_WORKERS_MIAN_COUNT", "2")];
+    let warnings = resolve(&typed("", &variables, &[])).map_err(|problems| problems.to_string()).unwrap().warnings;
+    expect![[r#"
+        SWITCHBOARD_LISTN sets nothing: did you mean SWITCHBOARD_LISTEN?
+        SWITCHBOARD_WORKERS_MIAN_COUNT sets nothing: did you mean SWITCHBOARD_WORKERS_MAIN_COUNT?
+    "#]]
+    .assert_eq(&(warnings.join("\n") + "\n"));
+}
+
+#[test]
+fn not_even_a_complaint_repeats_a_secret() {
+    check_problems(
+        "key = 123456\n",
+        &expect![[r#"
+        switchboard.toml:1: `key`: expected a text, found something else
+    "#]],
+    );
+}
+
+#[test]
+fn without_a_home_a_state_directory_is_wanted() {
+    let mut homeless = typed("", &[], &[]);
+    homeless.variables.clear();
+    expect![[r#"
+        `state_dir` is ~/.local/state/switchboard by default, but HOME is not set: set one of the two
+    "#]]
+    .assert_eq(&(resolve(&homeless).err().unwrap().to_string() + "\n"));
+    homeless.variables = BTreeMap::from([("SWITCHBOARD_STATE_DIR".into(), "state".into())]);
+    assert!(resolve(&homeless).is_ok());
+}
+
+#[test]
+fn what_is_printed_can_be_read_again_and_means_the_same() {
+    let example = include_str!("../../../../switchboard.example.toml");
+    for file in ["", EVERY_SECTION, example] {
+        let first = resolved(file);
+        let second = resolved(&first.print());
+        assert_eq!(format!("{:?}", first.config), format!("{:?}", second.config));
+    }
+}
+
+#[test]
+fn secrets_are_neither_printed_nor_shown() {
+    let variables = [("SWITCHBOARD_KEY", "canary-1")];
+    let resolved = resolve(&typed("[approvals]\nwebhook_authorization = \"canary-2\"\n", &variables, &[]));
+    let resolved = resolved.map_err(|problems| problems.to_string()).unwrap();
+    assert_eq!(resolved.config.key.as_ref().unwrap().reveal(), "canary-1");
+    let shown = format!("{}{:?}", resolved.print(), resolved.config);
+    assert!(!shown.contains("canary"), "{shown}");
+    assert!(shown.contains("# key is hidden") && shown.contains("# webhook_authorization is hidden"), "{shown}");
+}
+
+/// A key that can be set without any effect would be a lie.
+#[test]
+fn every_key_changes_what_is_meant() {
+    let samples = [
+        "\"127.0.0.1:9\"",
+        "\"sample\"",
+        "17",
+        "\"17s\"",
+        "\"17KiB\"",
+        "[\"sample\"]",
+        "\"wss://sample\"",
+        "\"unix\"",
+        "\"never\"",
+        "\"https://sample\"",
+        "\"workspace-write\"",
+        "\"debug\"",
+        "\"json\"",
+        "\"deny\"",
+        "\"command\"",
+        "\"main\"",
+        "\"2MiB\"",
+        "[\"permissions\"]",
+        "true",
+    ];
+    for section in resolved(EVERY_SECTION).sections {
+        for key in section.keys {
+            let header = section.header.as_str();
+            let others = match (header, key.name) {
+                ("[[approvals.rules]]", name) if name != "then" => {
+                    "then = \"ask\"
+"
+                }
+                ("[[approvals.hooks]]", "name") => {
+                    "command = [\"a\"]
+"
+                }
+                ("[[approvals.hooks]]", "command") => {
+                    "name = \"a\"
+"
+                }
+                ("[[approvals.hooks]]", _) => {
+                    "name = \"a\"
+command = [\"a\"]
+"
+                }
+                ("[approvals]", "webhook_authorization" | "public_url") => "webhook = \"https://sample\"\n",
+                _ => "",
+            };
+            let is_list_below = header.starts_with("[[approvals.");
+            let more = if is_list_below { "" } else { EVERY_SECTION };
+            let means = |sample: &&str| {
+                let text = format!("{header}\n{others}{} = {sample}\n{more}", key.name);
+                let config = resolve(&typed(&text, &[], &[])).ok()?.config;
+                let before = resolved(&format!("{header}\n{others}{more}")).config;
+                (format!("{config:?}") != format!("{before:?}")).then_some(())
+            };
+            assert!(samples.iter().find_map(means).is_some(), "{header} {}", key.name);
+        }
+    }
+}
+
+#[test]
+fn the_documentation_lists_every_key() {
+    expect_file!["../../../../docs/configuration.md"].assert_eq(&documentation());
+}
+
+#[test]
+fn the_example_shows_every_section_and_is_right() {
+    let example = include_str!("../../../../switchboard.example.toml");
+    let sections = resolved(example).sections;
+    let patterns = [
+        "[[workers]]",
+        "[profiles.NAME]",
+        "[approvals]",
+        "[[approvals.rules]]",
+        "[[approvals.hooks]]",
+        "[limits]",
+        "[log]",
+    ];
+    for pattern in patterns {
+        assert!(sections.iter().any(|section| section.pattern == pattern), "{pattern}");
+    }
+    for key in sections.iter().flat_map(|section| &section.keys) {
+        assert!(example.contains(key.name), "{} is missing", key.name);
+    }
+}
+
+fn documentation() -> String {
+    let mut text = include_str!("introduction.md").to_owned();
+    for section in resolved(EVERY_SECTION).sections {
+        let heading = if section.pattern.is_empty() { "At the top" } else { &format!("`{}`", section.pattern) };
+        text.push_str(&format!("\n## {heading}\n\n| key | value | default | variable |\n|---|---|---|---|\n"));
+        for key in section.keys {
+            let default = key.default.map_or("–".into(), |default| shortened(&default));
+            let variable = key.variable.map_or("–".into(), |name| format!("`{}`", of_any(&name, section.pattern)));
+            let expected = key.expected.replace('|', "\\|");
+            text.push_str(&format!("| `{}` | {}<br>{expected} | {default} | {variable} |\n", key.name, key.help));
+        }
+    }
+    text
+}
+
+fn shortened(default: &str) -> String {
+    format!("`{default}`").replace(&format!("{HOME}/project"), ".").replace(HOME, "~")
+}
+
+/// The variable of any group or profile.
+fn of_any(variable: &str, pattern: &str) -> String {
+    match pattern {
+        "[[workers]]" => variable.replace("_WORKERS_MAIN_", "_WORKERS_NAME_"),
+        "[profiles.NAME]" => variable.replace("_PROFILES_CODEX_", "_PROFILES_NAME_"),
+        _ => variable.into(),
+    }
+}

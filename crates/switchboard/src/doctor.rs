@@ -1,0 +1,70 @@
+//! `switchboard doctor`: looks at everything that a server needs, without starting one, and says what to do.
+
+mod finding;
+mod machine;
+mod workers;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::config::{Resolved, load};
+use crate::print::{Form, print};
+use finding::{Finding, State, to_text};
+
+/// What to look at.
+#[derive(Args)]
+#[command(after_help = "Exits with 1 if there is a problem, and with 0 if there are only warnings.")]
+pub(crate) struct Doctor {
+    /// The configuration file, if not the usual one
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print a list of JSON objects with `check`, `state` (ok, warning, problem), `what` and `advice`
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) async fn run(doctor: &Doctor) -> Result<ExitCode> {
+    let findings = match load(doctor.config.as_deref(), Vec::new()) {
+        Ok(resolved) => examine(&resolved).await,
+        Err(error) => {
+            vec![Finding::problem("configuration", format!("{error:#}"), "correct it, or name another with --config")]
+        }
+    };
+    let is_ill = findings.iter().any(|finding| finding.state == State::Problem);
+    print(&match Form::of(doctor.json) {
+        Form::Json => serde_json::to_string_pretty(&findings)? + "\n",
+        Form::Text => to_text(&findings),
+    })?;
+    Ok(if is_ill { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn examine(resolved: &Resolved) -> Vec<Finding> {
+    let config = &resolved.config;
+    let mut findings = configuration(resolved);
+    findings.push(machine::state_directory(&config.state_dir));
+    let server = machine::server(&config.state_dir).await;
+    match server {
+        Some(told) => findings.extend(told),
+        None => findings.extend([machine::port(config.listen).await, machine::store(&config.state_dir).await]),
+    }
+    for group in &config.groups {
+        findings.extend(workers::examine(group, config).await);
+    }
+    findings
+}
+
+fn configuration(resolved: &Resolved) -> Vec<Finding> {
+    let what = match &resolved.file {
+        Some(file) => format!("{} is right", file.display()),
+        None => "no file, all defaults".into(),
+    };
+    let warnings = resolved
+        .warnings
+        .iter()
+        .map(|warning| Finding::warning("configuration", warning.clone(), "correct its name, or unset it"));
+    [Finding::ok("configuration", what)].into_iter().chain(warnings).collect()
+}

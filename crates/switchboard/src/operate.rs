@@ -1,0 +1,101 @@
+//! The commands of an operator: what they ask of a running server, and how its answers are printed.
+
+pub(crate) mod approvals;
+pub(crate) mod threads;
+pub(crate) mod workers;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::Value;
+
+use crate::config::load;
+use crate::escape::escaped_line;
+use crate::print::{Form, print};
+use crate::server::{Server, ServerError};
+
+/// The exit code of a command that finds no server.
+const NO_SERVER: u8 = 3;
+
+/// What the help of each of these commands ends with.
+pub(crate) const EXIT_CODES: &str = "\
+The server is found by its state directory; --server names another one, with its key in SWITCHBOARD_KEY.
+
+Exit codes: 0 done; 1 refused or failed; 3 no server runs here.";
+
+/// Which server to ask, and how to print its answers.
+#[derive(Args)]
+pub(crate) struct ServerFlags {
+    /// The server, such as http://127.0.0.1:4180; its key is SWITCHBOARD_KEY
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) server: Option<String>,
+    /// The configuration file, if not the usual one
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Print the server's answer as JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+impl ServerFlags {
+    /// Asks the server and prints what it says.
+    async fn ask<F>(&self, ask: impl FnOnce(Server) -> F, to_text: impl FnOnce(&Value) -> String) -> Result<ExitCode>
+    where
+        F: Future<Output = Result<Value, ServerError>>,
+    {
+        let config = load(self.config.as_deref(), Vec::new())?.config;
+        let answer = match Server::find(self.server.as_deref(), &config) {
+            Ok(server) => ask(server).await,
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(answer) => {
+                print(&match Form::of(self.json) {
+                    Form::Json => format!("{answer}\n"),
+                    Form::Text => to_text(&answer),
+                })?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error @ ServerError::NotRunning(_)) => {
+                eprintln!("switchboard: {error}");
+                Ok(ExitCode::from(NO_SERVER))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A field of an answer as it stands in a table: escaped, on one line.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "–".into(),
+        Value::String(text) => escaped_line(text),
+        other => other.to_string(),
+    }
+}
+
+/// The rows of a list in an answer.
+fn rows<const COLUMNS: usize>(answer: &Value, list: &str, fields: [&str; COLUMNS]) -> Vec<[String; COLUMNS]> {
+    let items = answer[list].as_array().map(Vec::as_slice).unwrap_or_default();
+    items.iter().map(|item| fields.map(|field| cell(&item[field]))).collect()
+}
+
+/// An id as one segment of a path.
+fn segment(id: &str) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
+    id.bytes().map(|byte| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::segment;
+
+    #[test]
+    fn an_id_cannot_leave_its_segment() {
+        assert_eq!(segment("main-0"), "main-0");
+        assert_eq!(segment("../é?"), "..%2F%C3%A9%3F");
+    }
+}

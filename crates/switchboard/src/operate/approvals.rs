@@ -1,0 +1,152 @@
+//! `switchboard approvals`: what waits for a decision, and deciding it. Whoever allows something sees first what it is,
+//! and what is allowed is exactly that: the decision carries the hash of what was shown.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::{EXIT_CODES, ServerFlags, cell, rows, segment};
+use crate::escape::escaped;
+use crate::print::table;
+use crate::server::{Server, ServerError};
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Approvals {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    flags: ServerFlags,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List what waits for a decision (what it does without a word)
+    List {
+        /// Also what is decided, expired or orphaned
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show everything about one approval, with its history
+    Show {
+        /// Its id
+        id: String,
+    },
+    /// Allow it, and print what was allowed
+    Allow {
+        /// Its id
+        id: String,
+        /// Allow the same again until its thread is unloaded
+        #[arg(long)]
+        for_session: bool,
+        /// Allow it only if it is what was shown with this `shown_hash`
+        #[arg(long, value_name = "HASH")]
+        shown_hash: Option<String>,
+    },
+    /// Deny it; its turn goes on without it
+    Deny {
+        /// Its id
+        id: String,
+        /// Why; the agent is told
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
+}
+
+/// Runs the command.
+pub(crate) async fn run(approvals: &Approvals) -> Result<ExitCode> {
+    let flags = &approvals.flags;
+    match approvals.action.as_ref().unwrap_or(&Action::List { all: false }) {
+        Action::List { all } => {
+            let path = if *all { "/api/approvals" } else { "/api/approvals?state=pending" };
+            flags.ask(async |server| server.get(path).await, list).await
+        }
+        Action::Show { id } => flags.ask(async |server| get(&server, id).await, show).await,
+        Action::Allow { id, for_session, shown_hash } => {
+            let verdict = json!({ "verdict": if *for_session { "allow_for_session" } else { "allow" } });
+            flags.ask(async |server| decide(&server, id, shown_hash.as_deref(), verdict).await, decided).await
+        }
+        Action::Deny { id, reason } => {
+            let verdict = json!({ "verdict": "deny", "reason": reason });
+            flags.ask(async |server| decide(&server, id, None, verdict).await, decided).await
+        }
+    }
+}
+
+async fn get(server: &Server, id: &str) -> Result<Value, ServerError> {
+    server.get(&format!("/api/approvals/{}", segment(id))).await
+}
+
+/// Decides what is shown now, or what was shown with that hash.
+async fn decide(server: &Server, id: &str, hash: Option<&str>, mut verdict: Value) -> Result<Value, ServerError> {
+    let approval = get(server, id).await?;
+    verdict["shown_hash"] = hash.map_or_else(|| approval["shown_hash"].clone(), Value::from);
+    let decision: Value = server.post(&format!("/api/approvals/{}/decide", segment(id)), &verdict).await?;
+    Ok(json!({ "approval": approval, "decision": decision }))
+}
+
+fn list(answer: &Value) -> String {
+    let approvals = answer["approvals"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if approvals.is_empty() {
+        return "nothing waits for a decision\n".into();
+    }
+    let fields = ["id", "kind", "state", "thread", "created_at"];
+    let what = approvals.iter().map(|approval| subject(approval));
+    let listed = rows(answer, "approvals", fields).into_iter().zip(what);
+    let listed: Vec<[String; 6]> =
+        listed.map(|([id, kind, state, thread, at], what)| [id, kind, state, thread, at, what]).collect();
+    table(["ID", "KIND", "STATE", "THREAD", "ASKED", "WHAT"], &listed)
+}
+
+/// What is asked, in a line.
+fn subject(approval: &Value) -> String {
+    match words(&approval["command"]) {
+        Some(words) => words,
+        None => cell(&approval["reason"]),
+    }
+}
+
+fn words(command: &Value) -> Option<String> {
+    let words = command.as_array()?.iter().map(cell);
+    Some(words.collect::<Vec<_>>().join(" "))
+}
+
+fn show(approval: &Value) -> String {
+    let mut text = what(approval);
+    let steps = approval["history"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for step in steps {
+        text.push_str(&format!(
+            "{}  {}  {}  {}\n",
+            cell(&step["at"]),
+            cell(&step["step"]),
+            cell(&step["by"]),
+            cell(&step["detail"])
+        ));
+    }
+    text
+}
+
+/// All that a decision is about, as it was shown; the server has escaped what comes from the model, and so do we.
+fn what(approval: &Value) -> String {
+    let mut text = String::new();
+    for field in ["id", "kind", "state", "worker", "thread", "turn", "cwd", "reason", "deadline_at", "shown_hash"] {
+        text.push_str(&format!("{field:12} {}\n", cell(&approval[field])));
+    }
+    if let Some(words) = words(&approval["command"]) {
+        text.push_str(&format!("{:12} {words}\n", "command"));
+    }
+    for part in ["changes", "details"] {
+        let lines = approval[part].as_array().map(Vec::as_slice).unwrap_or_default();
+        for line in lines.iter().filter_map(Value::as_str) {
+            text.push_str(&format!("    {}\n", escaped(line).replace('\n', "\\n")));
+        }
+    }
+    text
+}
+
+fn decided(answer: &Value) -> String {
+    let verdict = cell(&answer["decision"]["verdict"]).replace('_', " ");
+    format!("{}decided      {verdict}\n", what(&answer["approval"]))
+}

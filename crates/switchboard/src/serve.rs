@@ -1,0 +1,204 @@
+//! `switchboard serve`: the one place that joins the parts. Everything is made in the order in which it depends on the
+//! rest, and ends in the opposite one.
+
+mod journal;
+mod parts;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use approvals::Approvals;
+use clap::Args;
+use front::keys::Keys;
+use front::{Feed, Front, NewKey};
+use serde_json::json;
+use store::Store;
+use supervise::{Adoption, Ledger, Leftovers};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use workers::Pool;
+
+use crate::config::{self, Config, Flag, Resolved};
+use crate::print::{Form, print};
+use crate::server::{Announced, Announcement, announce};
+use crate::signals::Signals;
+use crate::{STORE_FILE, logs};
+
+/// The exit code of a server that was not allowed to end by itself.
+const STOPPED_AT_ONCE: u8 = 130;
+
+/// Where to serve, and with which workers.
+#[derive(Args)]
+#[command(after_help = "\
+SIGTERM or Ctrl-C ends it: new turns are refused, running ones have `drain_grace` to end. A second one ends it at once.
+
+Exit codes: 0 ended as it was asked to; 1 could not start; 130 was ended at once.")]
+pub(crate) struct Serve {
+    /// The configuration file; else SWITCHBOARD_CONFIG, ./switchboard.toml, ~/.config/switchboard/switchboard.toml
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where callers connect, such as 127.0.0.1:4180; port 0 lets the system choose
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// The worker of the first group: "demo" (built in), "codex" (found on PATH), or the path of a codex binary
+    #[arg(long, value_name = "WORKER")]
+    worker: Option<String>,
+    /// Where approvals, keys, threads and usage are kept
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<String>,
+    /// What to log: error, warn, info, debug, trace, or levels such as info,workers=debug
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<String>,
+    /// Print the configuration with where each value comes from, and do nothing else
+    #[arg(long)]
+    print_config: bool,
+    /// Print where it serves, and a new key, as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) async fn run(serve: &Serve) -> Result<ExitCode> {
+    let resolved = config::load(serve.config.as_deref(), serve.flags())?;
+    if serve.print_config {
+        print(&resolved.print())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    logs::start(&resolved.config.log);
+    resolved.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let mut signals = Signals::new()?;
+    let running = Running::start(resolved).await?;
+    print(&running.welcome(Form::of(serve.json)))?;
+    running.until_stopped(&mut signals).await
+}
+
+impl Serve {
+    fn flags(&self) -> Vec<Flag> {
+        let flags = [
+            ("--listen", "listen", &self.listen),
+            ("--worker", "workers.first.command", &self.worker),
+            ("--state-dir", "state_dir", &self.state_dir),
+            ("--log", "log.level", &self.log),
+        ];
+        let given = |(name, key, value): (_, _, &Option<String>)| Some(Flag { name, key, value: value.clone()? });
+        flags.into_iter().filter_map(given).collect()
+    }
+}
+
+/// Everything that runs.
+struct Running {
+    config: Config,
+    address: SocketAddr,
+    listener: TcpListener,
+    front: Front,
+    /// The key that the first start has made.
+    first_key: Option<NewKey>,
+    /// The groups in whose place the demo worker runs.
+    replaced: Vec<parts::Replaced>,
+    /// What ends with the server.
+    _rest: (Announced, Adoption),
+}
+
+impl Running {
+    async fn start(resolved: Resolved) -> Result<Self> {
+        let mut config = resolved.config;
+        let adoption = supervise::adopt_orphans().context("cannot become the parent of orphans")?;
+        let (ledger, leftovers) = Ledger::open(&config.state_dir)?;
+        reap(leftovers).await?;
+        let listener = listen(config.listen).await?;
+        let address = listener.local_addr()?;
+        let store = Store::open(config.state_dir.join(STORE_FILE), config.limits.store)?;
+        let feed = Feed::new(Feed::LIMITS);
+        let settings = parts::approvals(&config, &ledger)?;
+        let approvals = Approvals::open(store.clone(), settings, journal::of_approvals(&feed)).await?;
+        let (keys, first_key) = Keys::open(&store, config.key.as_ref().map(config::Secret::reveal)).await?;
+        let token = keys.add_local()?.reveal().to_owned();
+        let replaced = parts::replace_missing(&mut config.groups);
+        let plan = parts::plan(&config)?;
+        let pool = Pool::start(plan, store.clone(), approvals.clone(), ledger, journal::of_workers(&feed));
+        let settings = parts::front(&config);
+        let front = Front { pool, approvals, store, feed, keys: Arc::new(keys), settings };
+        let announcement = Announcement { address, pid: std::process::id(), token };
+        let announced = announce(&config.state_dir, &announcement)
+            .with_context(|| format!("cannot write into {}", config.state_dir.display()))?;
+        tracing::info!(%address, state_dir = %config.state_dir.display(), "serving");
+        Ok(Self { config, address, listener, front, first_key, replaced, _rest: (announced, adoption) })
+    }
+
+    /// What whoever starts it is told: where it serves, and the key that is shown once.
+    fn welcome(&self, form: Form) -> String {
+        let url = format!("http://{}", self.address);
+        let key = self.first_key.as_ref().map(|key| key.secret.reveal());
+        if let Form::Json = form {
+            let replaced: Vec<&str> = self.replaced.iter().map(|replaced| replaced.group.as_str()).collect();
+            return format!("{}\n", json!({ "url": url, "key": key, "demo_groups": replaced }));
+        }
+        let replaced = self.replaced.iter().map(|replaced| format!("{replaced}\n"));
+        let key = key
+            .map(|key| format!("key {key}\n    (shown this once; callers send it as `Authorization: Bearer KEY`)\n"));
+        replaced.chain(key).chain([format!("serving {url}\n")]).collect()
+    }
+
+    /// Serves until a signal comes, then lets turns end; a second signal ends everything at once.
+    async fn until_stopped(self, signals: &mut Signals) -> Result<ExitCode> {
+        let Self { config, listener, front, _rest, .. } = self;
+        let (pool, store) = (front.pool.clone(), front.store.clone());
+        let (tell_front, told) = oneshot::channel::<()>();
+        let serving = front::serve(listener, front, async { _ = told.await });
+        tokio::pin!(serving);
+        tokio::select! {
+            () = &mut serving => {}
+            () = signals.next() => {}
+        }
+        let grace = config.drain_grace;
+        tracing::info!(grace = config::show_duration(grace), "draining: no new turns; once more stops at once");
+        let ending = async {
+            pool.drain(grace).await;
+            // Before the front, so that every reader is told how its turn ended.
+            pool.stop().await;
+            // If nobody listens, the front has ended already.
+            _ = tell_front.send(());
+        };
+        let ending = async {
+            tokio::join!(serving, ending);
+            store.close().await
+        };
+        tokio::select! {
+            biased;
+            () = signals.next() => {
+                tracing::warn!("stopped at once");
+                Ok(ExitCode::from(STOPPED_AT_ONCE))
+            }
+            closed = ending => {
+                closed.context("not everything could be written")?;
+                tracing::info!("stopped");
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+async fn reap(leftovers: Leftovers) -> Result<()> {
+    let reaped = leftovers.reap().await?;
+    if reaped.killed > 0 {
+        tracing::warn!(processes = reaped.killed, "ended what an earlier run had left running");
+    }
+    if !reaped.all_gone {
+        tracing::warn!("some of what an earlier run left does not end; the next start looks again");
+    }
+    Ok(())
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            anyhow::anyhow!("another program listens at {address}: stop it, or choose another address with --listen")
+        }
+        _ => anyhow::Error::new(error)
+            .context(format!("cannot listen at {address}: choose another address with --listen")),
+    })
+}

@@ -1,0 +1,95 @@
+//! What happens, in the log: the same that the feed is told, by ids alone. What a worker or a person said is not among it
+//! at the level `info`; the operator API has that, for those who may see it.
+
+use std::sync::Arc;
+
+use approvals::{DecidedView, Notice as Asked, View};
+use front::Feed;
+use tracing::{debug, info, warn};
+use workers::{At, Notice, WorkerState};
+
+/// The feed, with a line in the log for what it is told.
+pub(super) fn of_workers(feed: &Feed) -> workers::Notify {
+    let tell = feed.notify_workers();
+    Arc::new(move |notice| {
+        log_workers(&notice);
+        tell(notice);
+    })
+}
+
+/// The feed, with a line in the log for what it is told.
+pub(super) fn of_approvals(feed: &Feed) -> approvals::Notify {
+    let tell = feed.notify_approvals();
+    Arc::new(move |notice| {
+        log_approvals(&notice);
+        tell(notice);
+    })
+}
+
+fn log_workers(notice: &Notice) {
+    match notice {
+        Notice::WorkerState { worker, group, state, reason } => {
+            let (worker, group) = (&**worker, &**group);
+            match state {
+                WorkerState::Failed => {
+                    warn!(worker, group, ?state, "a worker has failed; `switchboard workers` says why");
+                }
+                WorkerState::Restarting | WorkerState::Retiring => warn!(worker, group, ?state, "worker"),
+                WorkerState::Starting | WorkerState::Ready | WorkerState::Stopped => {
+                    info!(worker, group, ?state, "worker")
+                }
+            }
+            // It may quote what the worker wrote to stderr.
+            if let Some(reason) = reason.as_deref() {
+                debug!(worker, group, ?state, reason, "worker");
+            }
+        }
+        Notice::ThreadOpened { thread, worker, key } => {
+            debug!(thread = &**thread, worker = &**worker, caller = &**key, "thread opened");
+        }
+        Notice::TurnStarted { at } => {
+            let At { thread, turn, worker, key } = at;
+            info!(thread = &**thread, turn = &**turn, worker = &**worker, caller = &**key, "turn started");
+        }
+        Notice::TurnParked { at } => {
+            let At { thread, turn, worker, key } = at;
+            info!(thread = &**thread, turn = &**turn, worker = &**worker, caller = &**key, "turn parked");
+        }
+        Notice::TurnEnded { at, status, error } => {
+            let At { thread, turn, worker, key } = at;
+            let (thread, turn, worker, caller) = (&**thread, &**turn, &**worker, &**key);
+            let kind = error.as_ref().and_then(|error| error.kind.as_deref());
+            info!(thread, turn, worker, caller, ?status, kind, "turn ended");
+            // It may quote what was said.
+            if let Some(error) = error {
+                debug!(thread, turn, worker, caller, message = &*error.message, "turn ended");
+            }
+        }
+        Notice::ItemStarted { .. } | Notice::ItemCompleted { .. } => {}
+    }
+}
+
+fn log_approvals(notice: &Asked) {
+    match notice {
+        Asked::ApprovalWanted { approval } => {
+            let View { id, kind, origin, key, .. } = &**approval;
+            let kind = kind.name();
+            info!(approval = id, kind, thread = origin.thread, turn = origin.turn, caller = key, "approval wanted");
+        }
+        Asked::ApprovalDecided { approval } => {
+            let View { id, kind, origin, key, state, decided, .. } = &**approval;
+            let (kind, state) = (kind.name(), state.as_str());
+            let by = decided.as_ref().map(|DecidedView { by, .. }| by.to_string());
+            info!(
+                approval = id,
+                kind,
+                thread = origin.thread,
+                turn = origin.turn,
+                caller = key,
+                state,
+                by,
+                "approval decided"
+            );
+        }
+    }
+}

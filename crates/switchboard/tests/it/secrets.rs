@@ -1,0 +1,53 @@
+//! No secret and no prompt in what the server logs, prints or answers: canaries are put wherever a secret goes, and
+//! everything that comes out is searched for them.
+
+use std::fs;
+
+use crate::command::State;
+use crate::served::Served;
+
+const KEY: &str = "canary-key-0123456789-0123456789-0123456789";
+const TOKEN: &str = "canary-token";
+const PROMPT: &str = "canary-prompt";
+
+#[test]
+fn no_secret_and_no_prompt_is_logged_or_answered() {
+    let state = State::new();
+    let file =
+        "[[workers]]\ncommand = \"demo\"\nenv = [\"PROVIDER_TOKEN\"]\n[approvals]\nwebhook = \"http://127.0.0.1:1/\"\n";
+    fs::write(state.path().join("switchboard.toml"), file).unwrap();
+    let variables = [
+        ("SWITCHBOARD_KEY", KEY),
+        ("PROVIDER_TOKEN", TOKEN),
+        ("SWITCHBOARD_APPROVALS_WEBHOOK_AUTHORIZATION", "Bearer canary-webhook"),
+    ];
+    let served = Served::start_with(&state, &[], &variables);
+    let local = fs::read_to_string(state.path().join("server.json")).unwrap();
+    let local: serde_json::Value = serde_json::from_str(&local).unwrap();
+    let local = local["token"].as_str().unwrap().to_owned();
+
+    let mut said = served.command(&["ask", &format!("[[say {PROMPT}]]")]).stderr;
+    let asking = state.run_with(&["ask", &format!("[[shellesc echo {PROMPT}]]")], &[]);
+    served.wait_until("asked", |served| served.json(&["approvals"])["approvals"][0]["state"] == "pending");
+    let id = served.json(&["approvals"])["approvals"][0]["id"].as_str().unwrap().to_owned();
+    served.command(&["approvals", "deny", &id, "--reason", PROMPT]);
+    asking.end_beside_others();
+    said += &served.command(&["ask", &format!("[[crash 3 kill]] {PROMPT}")]).stderr;
+    for path in ["/healthz", "/readyz", "/api/workers", "/api/threads", "/nothing", "/api/turns/no/events"] {
+        said += &served.get(path);
+    }
+    said += &served.post("/api/turns", r#"{"prompt":1}"#);
+    for arguments in [&["workers", "--json"][..], &["workers"], &["threads"], &["doctor"], &["doctor", "--json"]] {
+        let ended = state.run_with(arguments, &variables).end_beside_others();
+        said += &(ended.stdout + &ended.stderr);
+    }
+    said += &served.welcome.to_string();
+    let logged = served.stop().stderr;
+    for secret in [KEY, TOKEN, "canary-webhook", PROMPT, &local] {
+        assert!(!said.contains(secret), "{secret} was answered: {said}");
+        assert!(!logged.contains(secret), "{secret} was logged: {logged}");
+    }
+    for (field, count) in [("\"thread\":", 3), ("\"turn\":", 3), ("\"caller\":\"local\"", 3), ("\"approval\":", 2)] {
+        assert!(logged.matches(field).count() >= count, "{field} is missing: {logged}");
+    }
+}

@@ -1,0 +1,95 @@
+//! A running server: started with the demo worker, asked over HTTP and by the commands, and stopped.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::command::{Ended, Run, State};
+
+/// Far beyond what anything here takes.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A server that serves.
+pub(crate) struct Served<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) run: Run,
+    /// What it said when it began.
+    pub(crate) welcome: Value,
+}
+
+impl<'a> Served<'a> {
+    /// Starts a server with the demo worker.
+    pub(crate) fn start(state: &'a State) -> Self {
+        Self::start_with(state, &["--worker", "demo"], &[])
+    }
+
+    pub(crate) fn start_with(state: &'a State, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let all = [&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat();
+        let mut run = state.run_with(&all, variables);
+        let welcome = run.line();
+        let welcome = serde_json::from_str(&welcome).unwrap_or_else(|_| panic!("{welcome}{}", run.stderr_now()));
+        let served = Self { state, run, welcome };
+        served.wait_until("ready", |served| served.get("/readyz").starts_with("HTTP/1.1 200"));
+        served
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.welcome["url"].as_str().unwrap()
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        self.welcome["key"].as_str().unwrap()
+    }
+
+    /// Runs another command against it.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Ended {
+        self.state.run_with(arguments, &[]).end_beside_others()
+    }
+
+    /// The same, of which JSON is expected.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        let ended = self.command(&[arguments, &["--json"]].concat());
+        assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+        serde_json::from_str(&ended.stdout).unwrap()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> String {
+        self.exchange(&format!("GET {path} HTTP/1.1\r\n"), "")
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &str) -> String {
+        let head =
+            format!("POST {path} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
+        self.exchange(&head, body)
+    }
+
+    /// The whole answer, head and all.
+    fn exchange(&self, head: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(self.url().strip_prefix("http://").unwrap()).unwrap();
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let key = self.welcome["key"].as_str().unwrap_or_default();
+        let request = format!("{head}host: localhost\r\nx-api-key: {key}\r\nconnection: close\r\n\r\n{body}");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Waits until something is so.
+    pub(crate) fn wait_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !is_so(self) {
+            assert!(Instant::now() < deadline, "not in time: {what}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Asks it to stop, and makes sure that nothing is left of it.
+    pub(crate) fn stop(self) -> Ended {
+        self.run.signal(Signal::TERM);
+        self.run.end()
+    }
+}
