@@ -85,31 +85,29 @@ async fn a_worker_that_does_not_read_is_replaced() {
             Setup { count: 2, script: script_of(2, WORDS, "slow 10 1"), limits: impatient(), ..Setup::default() };
         let house = House::open(setup).await;
         house.until_ready().await;
-        // Threads that are at home on the worker, so that orders for them go there.
-        let mut threads = Vec::new();
         let mut turns = Vec::new();
         for _ in 0..2 * TURNS {
             turns.push(house.try_turn(prompt_of(0)).await.unwrap());
         }
-        let victim = turns[0].at().worker.clone();
         for turn in &mut turns {
             hear(turn, |_| {}).await.check(0);
-            if turn.at().worker == victim {
-                threads.push(turn.at().thread.clone());
-            }
         }
+        // Orders go to the worker on which their thread is at home.
+        let victim = turns[0].at().worker.clone();
+        let threads = turns.iter().map(|turn| (turn.at().worker == victim, turn.at().thread.clone()));
+        let (threads, others): (Vec<_>, Vec<_>) = threads.partition(|(is_there, _)| *is_there);
         drop(turns);
         let pid = pid_of(&house, &victim);
         signal(pid, Signal::STOP);
         let long = "x".repeat(PROMPT_BYTES);
         let started = Instant::now();
-        let orders = join_all(threads.iter().map(|thread| {
+        let orders = join_all(threads.iter().map(|(_, thread)| {
             let order = order_in("key0", thread, &format!("{long} [[say caller0w0]]"));
             house.try_turn(order)
         }));
         let beside = async {
-            let mut turn = house.try_turn(prompt_of(1)).await.unwrap();
-            hear(&mut turn, |_| {}).await.check_completed(1, WORDS);
+            let mut turn = house.try_turn(say_in(0, &others[0].1, "caller0w0 beside")).await.unwrap();
+            assert_eq!(hear(&mut turn, |_| {}).await.text, "caller0w0 beside");
         };
         let (orders, ()) = tokio::join!(orders, beside);
         let took = started.elapsed();
@@ -126,7 +124,7 @@ async fn a_worker_that_does_not_read_is_replaced() {
         })
         .await;
         assert!(!processes::is_running(pid), "the deaf worker is gone");
-        let again = house.try_turn(say_in(0, &threads[0], "caller0w0 again")).await;
+        let again = house.try_turn(say_in(0, &threads[0].1, "caller0w0 again")).await;
         assert_eq!(hear(&mut again.unwrap(), |_| {}).await.text, "caller0w0 again");
         close(house).await;
     }
