@@ -289,7 +289,7 @@ impl Exchange {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.end.is_some()
+        self.end.is_some() || self.connection.is_closed()
     }
 
     /// An item that a thread is busy with.

@@ -1,7 +1,8 @@
 //! Who a process is: its number alone may be another's tomorrow, number and start time together never are.
 //! A signal goes through a pidfd, and only once the process behind it has shown that it is the one that is meant.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -19,7 +20,7 @@ pub(crate) struct Identity {
 impl Identity {
     /// The process that has this number now, be it a zombie.
     pub(crate) fn of(pid: u32) -> Option<Self> {
-        Some(Stat::of(pid)?.identity)
+        Some(Stat::read(pid).ok()?.identity)
     }
 
     /// A handle that stays this process's whoever gets its number later; none if it is gone.
@@ -72,8 +73,9 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    pub(crate) fn of(pid: u32) -> Option<Self> {
-        Self::parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+    pub(crate) fn read(pid: u32) -> io::Result<Self> {
+        let line = fs::read(format!("/proc/{pid}/stat"))?;
+        Self::parse(&String::from_utf8_lossy(&line)).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Reads a line of `/proc/PID/stat`, whose second field is a name that may hold anything, brackets and spaces too.
@@ -94,9 +96,9 @@ impl Stat {
 }
 
 /// The number of every process that runs or waits to be reaped.
-pub(crate) fn all_pids() -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+pub(crate) fn all_pids() -> io::Result<BTreeSet<u32>> {
+    let pid = |entry: io::Result<DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    Ok(fs::read_dir("/proc")?.filter_map(pid).collect())
 }
 
 #[cfg(test)]
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn a_process_with_our_number_and_another_start_time_is_not_us() {
         let us = Identity::of(std::process::id()).unwrap();
-        assert!(all_pids().contains(&us.pid));
+        assert!(all_pids().unwrap().contains(&us.pid));
         assert!(us.open().is_some());
         assert!(Identity { start_time: us.start_time + 1, ..us }.open().is_none());
     }

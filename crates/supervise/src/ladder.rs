@@ -166,4 +166,10 @@ mod tests {
             "#]],
         );
     }
+
+    #[test]
+    fn without_stdin_the_way_starts_at_sigterm() {
+        let mut climb = Climb::without_stdin(Ladder::default());
+        assert!(matches!(climb.next(Instant::now()), Step::Take(Rung::Terminate)));
+    }
 }

@@ -56,7 +56,8 @@ impl Launch {
     /// appended to the log. Its [`owner`](Self::owner) must be a mark of its own (see
     /// [`Ledger::announce`](crate::Ledger::announce)), or whoever ends all that we left ends it too.
     ///
-    /// The program `setsid` must be on the child's `PATH` (every distribution has it).
+    /// The program `setsid` must be installed, as it is by every distribution. What descriptors whoever started us left open
+    /// for us, the process inherits, like every child; and it keeps them open for longer than we do.
     ///
     /// # Panics
     /// Outside a tokio runtime that drives IO and time.
@@ -66,7 +67,7 @@ impl Launch {
         let unusable = |error| SpawnError::Log { log: log.into(), error };
         let stderr = log::open(log).map_err(unusable)?;
         // Not in a group of its own: `setsid` would fork, and the process would not be the one that we started.
-        let mut command = place.command(&place.find(OsStr::new("setsid"))?);
+        let mut command = place.command(&place.find_setsid()?);
         command.arg(&program).args(&self.args);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         let mut started = self.start(command, &program)?;
@@ -119,6 +120,12 @@ impl Place {
 
     fn find(&self, program: &OsStr) -> Result<PathBuf, SpawnError> {
         program::find(program, &self.path, &self.cwd)
+    }
+
+    /// On the child's path, or where it belongs: a path that was named for the child need not lead to the system.
+    fn find_setsid(&self) -> Result<PathBuf, SpawnError> {
+        let name = OsStr::new("setsid");
+        self.find(name).or_else(|error| program::find(name, OsStr::new("/usr/bin:/bin"), &self.cwd).map_err(|_| error))
     }
 
     fn command(&self, program: &Path) -> Command {

@@ -3,10 +3,10 @@
 //! Starting a process and taking the census exclude each other. Otherwise a census could see a process between its fork
 //! and its registration, take it for an adopted orphan, and kill it or take its exit status from whoever waits for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::process;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::process::{Child, Command};
 
@@ -22,13 +22,13 @@ struct Leaders {
     adopting: bool,
 }
 
-/// Starts a process of ours. It keeps its number until the handle has reaped it, so its identity can be read afterwards.
+/// Starts a process of ours. It keeps its number until the handle has reaped it, so its identity can be read afterwards;
+/// one that cannot be identified for lack of a descriptor is killed.
 pub(crate) fn start(command: &mut Command, mark: Mark) -> io::Result<(Child, Identity)> {
     let mut leaders = leaders();
-    let child = command.spawn()?;
+    let mut child = command.spawn()?;
     let pid = child.id().expect("it was not yet waited for");
-    // Without `/proc` nothing is ever found in a census, and the group is all that can be killed.
-    let identity = Identity::of(pid).unwrap_or(Identity { pid, start_time: 0 });
+    let identity = Stat::read(pid).inspect_err(|_| drop(child.start_kill()))?.identity;
     leaders.living.insert(identity, Some(mark));
     Ok((child, identity))
 }
@@ -40,8 +40,7 @@ pub(crate) fn start_adopting() -> bool {
     let is_new = !leaders.adopting;
     if is_new {
         leaders.adopting = true;
-        let processes = identity::all_pids().into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect();
-        for child in children(&processes) {
+        for child in children(&known(identity::all_pids().unwrap_or_default())) {
             leaders.living.entry(child.identity).or_insert(None);
         }
     }
@@ -72,16 +71,17 @@ impl Census {
     /// that they were gone again before they could be asked.
     pub(crate) fn renew(&mut self) -> bool {
         let mut leaders = leaders();
-        let pids: BTreeSet<u32> = identity::all_pids().into_iter().collect();
+        // Without a descriptor to look with, nobody is gone and nobody is new.
+        let Ok(pids) = identity::all_pids() else { return false };
+        leaders.living.retain(|leader, _| pids.contains(&leader.pid));
         self.processes.retain(|pid, _| pids.contains(pid));
         let new: Vec<u32> = pids.into_iter().filter(|pid| !self.processes.contains_key(pid)).collect();
-        self.processes.extend(new.iter().filter_map(|pid| Some((*pid, Stat::of(*pid)?))));
-        let ours: Vec<Stat> = children(&self.processes).collect();
-        leaders.living.retain(|leader, _| ours.iter().any(|stat| stat.identity == *leader));
+        let was_new = !new.is_empty();
+        self.processes.append(&mut known(new));
         let is_adopted = |stat: &Stat| leaders.adopting && !leaders.living.contains_key(&stat.identity);
-        self.adopted = ours.into_iter().filter(is_adopted).collect();
+        self.adopted = children(&self.processes).filter(is_adopted).collect();
         self.living = leaders.living.values().copied().flatten().collect();
-        !new.is_empty()
+        was_new
     }
 
     /// Whether the mark is that of a child which we have not yet reaped.
@@ -90,11 +90,17 @@ impl Census {
     }
 }
 
+/// What can be told of them.
+fn known(pids: impl IntoIterator<Item = u32>) -> BTreeMap<u32, Stat> {
+    pids.into_iter().filter_map(|pid| Some((pid, Stat::read(pid).ok()?))).collect()
+}
+
 fn children(processes: &BTreeMap<u32, Stat>) -> impl Iterator<Item = Stat> {
     let us = process::id();
     processes.values().copied().filter(move |stat| stat.parent == us)
 }
 
 fn leaders() -> MutexGuard<'static, Leaders> {
-    LEADERS.lock().expect("nothing panics while it holds the leaders")
+    // A spawn outside a runtime panics while it holds them, and has then changed nothing.
+    LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -50,7 +50,7 @@ impl EndReason {
 impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Clean => "it exited unasked",
+            Self::Clean => "it exited with code 0",
             Self::Code(code) => return write!(f, "it exited with code {code}"),
             Self::Signal(number) => return write!(f, "it was killed by {}", SignalName(*number)),
             Self::OutOfMemory => "it ran out of memory",
@@ -136,7 +136,7 @@ mod tests {
         }
         expect![[r#"
             codex (pid 123) exited with code 0 after 1.0s; nothing on stderr
-              clean: it exited unasked
+              clean: it exited with code 0
             codex (pid 123) exited with code 3 after 1.0s; last stderr: memory allocation of 8 bytes failed
               code: it exited with code 3
             codex (pid 123) was killed by SIGKILL after 1.0s; nothing on stderr

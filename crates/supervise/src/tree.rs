@@ -11,13 +11,17 @@ use crate::environment::Mark;
 use crate::identity::{Environment, Identity, Stat};
 use crate::leaders::Census;
 
-/// How often a tree is looked at before what was found is killed. All of it is found when nobody on the whole machine was
-/// new at a look; where processes come all the time, of ours or of others, so many looks must do.
-const LOOKS_MAX: usize = 32;
+/// How many looks may find no member before the rest is taken to be found. Two are enough if nobody on the whole machine was
+/// new after them (two, for the sake of a member in the middle of an exec); where processes come and go all the time, one
+/// of them may be a member that was gone before it could be asked.
+const FRUITLESS_LOOKS_MAX: usize = 8;
 
-/// How often the whole is done again. Only a tree that outruns a thousand looks, a fraction of a millisecond apart, gets
-/// away; and where orphans are adopted not even that one.
-const KILLS_MAX: usize = 32;
+/// How many looks in all: only a tree that outruns so many, a fraction of a millisecond apart, gets away; and where orphans
+/// are adopted not even that one.
+const LOOKS_MAX: usize = 1_000;
+
+/// How many looks may find another member before those that were found are killed.
+const LOOKS_PER_KILL_MAX: usize = 32;
 
 /// What belongs to one child, to one detached worker, or to one Switchboard that is gone.
 pub(crate) struct Tree {
@@ -42,9 +46,10 @@ impl Tree {
 
     /// Kills every member; how many there were. Best before the leader is reaped, while its group can be told.
     pub(crate) fn kill(&mut self) -> usize {
+        let mut census = Census::take();
         let mut killed = BTreeSet::new();
-        for _ in 0..KILLS_MAX {
-            let stopped = self.stop(&killed);
+        for _ in 0..LOOKS_MAX / LOOKS_PER_KILL_MAX {
+            let stopped = self.stop(&mut census, &killed);
             if stopped.is_empty() {
                 break;
             }
@@ -52,6 +57,7 @@ impl Tree {
                 member.signal(Signal::KILL);
             }
             killed.extend(stopped);
+            census.renew();
         }
         killed.len()
     }
@@ -62,21 +68,21 @@ impl Tree {
     }
 
     /// Stops all members but those that have already been killed.
-    fn stop(&mut self, killed: &BTreeSet<Identity>) -> BTreeSet<Identity> {
-        let mut census = Census::take();
+    fn stop(&mut self, census: &mut Census, killed: &BTreeSet<Identity>) -> BTreeSet<Identity> {
         let mut stopped = BTreeSet::new();
-        let mut is_quiet = false;
-        for _ in 0..LOOKS_MAX {
-            let mut new = self.members(&census);
+        let mut fruitless_looks = 0;
+        for _ in 0..LOOKS_PER_KILL_MAX {
+            let mut new = self.members(census);
             new.retain(|member| !killed.contains(member) && !stopped.contains(member));
             for member in &new {
                 member.signal(Signal::STOP);
             }
-            if is_quiet && new.is_empty() {
+            fruitless_looks = if new.is_empty() { fruitless_looks + 1 } else { 0 };
+            stopped.extend(new);
+            let is_quiet = !census.renew();
+            if fruitless_looks == FRUITLESS_LOOKS_MAX || (is_quiet && fruitless_looks > 1) {
                 break;
             }
-            stopped.extend(new);
-            is_quiet = !census.renew();
         }
         stopped
     }

@@ -248,9 +248,13 @@ impl Board {
         self.assign(now);
     }
 
-    /// A worker takes no more turns in this life.
-    pub(crate) fn retire(&mut self, slot: SlotId) {
-        self.slots[slot.0].standing = Standing::Retiring;
+    /// The worker of a lease takes no more turns, if it still lives the life that the lease is of.
+    pub(crate) fn retire(&mut self, lease: LeaseId) {
+        let Some(held) = self.leases.get(&lease) else { return };
+        let slot = &mut self.slots[held.slot.0];
+        if slot.life == held.life {
+            slot.standing = Standing::Retiring;
+        }
     }
 
     /// A worker is gone, with everything that it had loaded.
@@ -290,6 +294,11 @@ impl Board {
     pub(crate) fn lease_of(&self, thread: &str) -> Option<(LeaseId, &Lease)> {
         let id = self.threads.get(thread)?.lease?;
         Some((id, self.leases.get(&id)?))
+    }
+
+    /// The worker that has a thread.
+    pub(crate) fn whereabouts(&self, thread: &str) -> Option<SlotId> {
+        self.threads.get(thread).map(|residence| residence.slot)
     }
 
     pub(crate) fn leases(&self) -> impl Iterator<Item = &Lease> {

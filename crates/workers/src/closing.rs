@@ -38,7 +38,7 @@ async fn close(shared: Arc<Shared>, mut running: Running) {
     let is_alive = running.link.client.ping(shared.limits().ping_timeout).await.is_ok();
     running.lose("the worker did not end the turn although it was told to");
     // Its thread is of no use in this life of the worker, and the worker of little.
-    shared.board().retire(post.slot);
+    running.retire_worker();
     drop(running);
     if is_alive {
         shared.set_state(&post, crate::WorkerState::Retiring, Some(format!("turn {turn} does not end").into()));

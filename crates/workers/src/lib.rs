@@ -5,6 +5,7 @@
 //! events that ends exactly once. Who runs where is decided by a pure board under a lock that is never held across an
 //! await; one keeper a worker starts it, watches it and starts it again.
 
+mod beginning;
 mod board;
 mod closing;
 mod desk;

@@ -5,22 +5,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use approvals::Approvals;
-use codex::{Frame, Input, Thread};
+use codex::Frame;
 use store::Store;
 use supervise::Ledger;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::beginning::Beginning;
 use crate::board::{Board, Place, Slot, SlotId, WaitId, Want};
 use crate::keeper::{Keeper, dialect};
 use crate::limits::Limits;
-use crate::notice::{Notice, Notify};
+use crate::notice::Notify;
 use crate::parked::{NoSuchCall, ToolResult};
 use crate::plan::{Caller, Order, Plan, ThreadChoice, Transport};
-use crate::post::{Link, Post, Wish, lock};
+use crate::post::{Post, Wish, lock};
 use crate::record;
 use crate::refused::Refused;
-use crate::running::{Held, Running};
 use crate::shared::Shared;
 use crate::turn::Turn;
 use crate::view::{GroupView, Load, TurnView, WorkerState, WorkerView, unix_ms};
@@ -96,15 +96,17 @@ impl Pool {
             thread: order.thread.id().map(Into::into),
             decision_timeout: order.decision_timeout,
         };
-        for _ in 1..ATTEMPTS_MAX {
+        let order = Arc::new(order);
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
             let place = self.place(want.clone(), deadline).await?;
-            match self.begin(&order, record.clone(), place).await {
-                Err(refused) if refused.is_worth_another_worker() => {}
+            let beginning = Beginning { order: Arc::clone(&order), record: record.clone(), place };
+            match self.shared.begin(beginning).await {
+                Err(Refused::WorkerGone) if attempts < ATTEMPTS_MAX => {}
                 outcome => return outcome,
             }
         }
-        let place = self.place(want, deadline).await?;
-        self.begin(&order, record, place).await
     }
 
     /// A parked turn of the caller's, by its id: to be read again from here on.
@@ -231,6 +233,9 @@ impl Pool {
             return Ok(self.new_record(order, "", order.thread.options()));
         };
         let no_such_thread = || Refused::NoSuchThread { thread: id.clone() };
+        if let Some(record) = self.shared.record_of_loaded(id) {
+            return if order.caller.reaches(&record.key) { Ok(record) } else { Err(no_such_thread()) };
+        }
         // What was noted a moment ago may not be readable yet.
         timeout(FLUSH_TIMEOUT, self.shared.store.flush()).await.ok();
         let thread = id.to_string();
@@ -271,78 +276,6 @@ impl Pool {
             Ok(placed) => placed,
             Err(_) => Err(Refused::Busy { retry_after: self.shared.board().retry_after() }),
         }
-    }
-
-    async fn begin(&self, order: &Order, record: store::Thread, place: Place) -> Result<Turn, Refused> {
-        let held = Held { shared: Arc::clone(&self.shared), lease: place.lease };
-        let post = self.shared.post(place.slot);
-        let link = post.link().ok_or(Refused::WorkerGone)?;
-        let begun = self.begin_on(post, &link, order, record, place, held).await;
-        if begun.as_ref().is_err_and(Refused::is_silence) {
-            self.shared.doubt(post, &link);
-        }
-        begun
-    }
-
-    async fn begin_on(
-        &self,
-        post: &Arc<Post>,
-        link: &Arc<Link>,
-        order: &Order,
-        mut record: store::Thread,
-        place: Place,
-        held: Held,
-    ) -> Result<Turn, Refused> {
-        self.make_room(link, &place).await;
-        let thread = self.open(order, link, &place).await?;
-        self.shared.board().loaded(place.lease, thread.id());
-        record.id = thread.id().into();
-        record.worker = Some(post.name.to_string());
-        if !place.is_loaded {
-            link.threads().insert(thread.id().into(), thread.clone());
-            let (thread, worker) = (thread.id().into(), (&*post.name).into());
-            (self.shared.notify)(Notice::ThreadOpened { thread, worker, key: record.key.as_str().into() });
-        }
-        let unsaid = self.shared.take_words(&record);
-        let mut options = order.turn.clone();
-        options.input.splice(0..0, unsaid.iter().cloned().map(Input::Text));
-        record.unsaid = "[]".into();
-        match thread.start_turn(options).await {
-            Ok(turn) => {
-                let running = Running::new(turn, Arc::clone(post), Arc::clone(link), record, held);
-                Ok(Turn::new(running, Arc::clone(&self.shared)))
-            }
-            Err(error) => {
-                unsaid.iter().for_each(|word| self.shared.leave_word(&record.id, word));
-                Err(error.into())
-            }
-        }
-    }
-
-    /// Unloads the threads that the board has chosen.
-    async fn make_room(&self, link: &Link, place: &Place) {
-        for unused in &place.unload {
-            let thread = link.threads().remove(unused);
-            if let Some(thread) = thread
-                && let Err(error) = thread.unload().await
-            {
-                tracing::debug!(thread = %unused, %error, "a thread was not unloaded");
-            }
-            self.shared.board().unloaded(place.lease, unused);
-        }
-    }
-
-    async fn open(&self, order: &Order, link: &Link, place: &Place) -> Result<Thread, Refused> {
-        Ok(match &order.thread {
-            ThreadChoice::New(options) => link.client.start_thread(options.clone()).await?,
-            ThreadChoice::Existing(id, options) => {
-                let loaded = place.is_loaded.then(|| link.threads().get(id).cloned()).flatten();
-                match loaded {
-                    Some(thread) => thread,
-                    None => link.client.resume_thread(id, options.clone()).await?,
-                }
-            }
-        })
     }
 
     fn view(&self, post: &Post) -> WorkerView {

@@ -51,7 +51,13 @@ pub(crate) struct Link {
     pub(crate) client: Client,
     register: Mutex<Register>,
     /// Those that are loaded.
-    threads: Mutex<HashMap<Box<str>, Thread>>,
+    threads: Mutex<HashMap<Box<str>, Loaded>>,
+}
+
+/// A thread that is loaded, and what is known of it.
+pub(crate) struct Loaded {
+    pub(crate) thread: Thread,
+    pub(crate) record: store::Thread,
 }
 
 impl Post {
@@ -137,7 +143,7 @@ impl Link {
         lock(&self.register)
     }
 
-    pub(crate) fn threads(&self) -> MutexGuard<'_, HashMap<Box<str>, Thread>> {
+    pub(crate) fn threads(&self) -> MutexGuard<'_, HashMap<Box<str>, Loaded>> {
         lock(&self.threads)
     }
 }

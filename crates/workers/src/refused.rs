@@ -53,19 +53,8 @@ impl Refused {
             _ => false,
         }
     }
-
     /// Whether the worker took too long to answer: it may not hear anything any more.
     pub(crate) fn is_silence(&self) -> bool {
         matches!(self, Self::Worker(error) if error.is_timeout())
-    }
-
-    /// Whether it surely did not run, because its worker was gone: another one may do it.
-    pub(crate) fn is_worth_another_worker(&self) -> bool {
-        match self {
-            Self::WorkerGone => true,
-            Self::Worker(CallError::Refused(_)) => true,
-            Self::Worker(CallError::Unanswered { .. }) => !self.work_may_have_run(),
-            _ => false,
-        }
     }
 }

@@ -136,12 +136,20 @@ impl Running {
         }
     }
 
+    /// Its worker takes no more turns.
+    pub(crate) fn retire_worker(&self) {
+        self.place.shared.board().retire(self.place.lease);
+    }
+
     /// Ends it here, whatever the worker says of it later.
     pub(crate) fn end(&mut self, status: TurnStatus, error: Option<TurnError>) -> TurnEvent {
         self.has_ended = true;
         let error = if status == TurnStatus::Lost { Some(self.explained(error)) } else { error };
         self.record.unsaid = self.place.shared.words().take_json(&self.at.thread);
         self.write_down(store::TurnState::Ended);
+        if let Some(loaded) = self.link.threads().get_mut(&*self.at.thread) {
+            loaded.record.unsaid.clone_from(&self.record.unsaid);
+        }
         self.write_usage();
         self.tell(Notice::TurnEnded { at: self.at.clone(), status, error: error.clone() });
         TurnEvent::TurnEnded { status, error }

@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     /// Rung whenever a place becomes free.
     pub(crate) freed: Bell,
     runtime: Handle,
-    /// Turns that nobody reads, on their way to their end.
+    /// Turns that begin, and those that nobody reads, on their way to their end.
     unread: Mutex<JoinSet<()>>,
 }
 
@@ -87,7 +87,14 @@ impl Shared {
         &self.plan.groups[post.group]
     }
 
-    /// Sees to a turn that nobody reads; there are no more of these than there are places.
+    /// What is known of a thread that is loaded: the store may not know it yet.
+    pub(crate) fn record_of_loaded(&self, thread: &str) -> Option<store::Thread> {
+        let slot = self.board().whereabouts(thread)?;
+        let link = self.post(slot).link()?;
+        link.threads().get(thread).map(|loaded| loaded.record.clone())
+    }
+
+    /// Sees to a turn that begins, or that nobody reads; there are no more of these than there are places.
     pub(crate) fn see_to(&self, ending: impl Future<Output = ()> + Send + 'static) {
         let mut unread = lock(&self.unread);
         while unread.try_join_next().is_some() {}

@@ -36,8 +36,8 @@ impl Shared {
     }
 
     /// What a thread is to be told now: of a turn that has just been, or as it was kept.
-    pub(crate) fn take_words(&self, record: &store::Thread) -> Vec<String> {
-        let of_now = self.words().threads.remove(record.id.as_str());
-        of_now.unwrap_or_else(|| serde_json::from_str(&record.unsaid).unwrap_or_default())
+    pub(crate) fn take_words(&self, thread: &str, kept: &str) -> Vec<String> {
+        let of_now = self.words().threads.remove(thread);
+        of_now.unwrap_or_else(|| serde_json::from_str(kept).unwrap_or_default())
     }
 }

@@ -80,9 +80,9 @@ impl Thread {
     /// Lets go of the thread: nothing more is heard of it, and [`Client::resume_thread`] must come before its next turn. The
     /// end of a turn that was dropped is waited for.
     ///
-    /// The worker unloads a thread that nobody listens to at its own time. Older workers do it at once; newer ones when
-    /// their setting `thread_unload_delay_secs` has passed, a minute if it is not given
-    /// ([`ThreadOptions::config`](crate::ThreadOptions) may give it). They tell by a status of `not_loaded`.
+    /// The worker unloads a thread that nobody listens to at its own time, and tells by a status of `not_loaded`: older
+    /// workers at once; later ones after half an hour; the newest when their setting `thread_unload_delay_secs` has passed,
+    /// a minute unless the configuration ([`ThreadOptions::config`](crate::ThreadOptions) too) says otherwise.
     ///
     /// # Errors
     /// [`CallError`], `Busy` among them: some workers would end a turn that runs. Older workers cannot.

@@ -51,9 +51,9 @@ async fn a_full_store_is_a_degraded_server_that_lives_on() {
     house.stop().await;
 }
 
-/// Writes until nothing more fits.
+/// Writes until nothing more fits, however small.
 async fn fill(store: &Store) -> store::WriteError {
-    let mut number = 0;
+    let (mut number, mut bytes) = (0, 64 * 1024);
     loop {
         number += 1;
         let row = store::Response {
@@ -63,12 +63,15 @@ async fn fill(store: &Store) -> store::WriteError {
             turn: "none".into(),
             previous: None,
             status: "completed".into(),
-            body: format!("\"{}\"", "x".repeat(64 * 1024)),
+            body: format!("\"{}\"", "x".repeat(bytes)),
             created_at: 0,
             expires_at: None,
         };
         if let Err(error) = store.commit(vec![Change::Response(row)]).await {
-            return error;
+            if bytes == 1 {
+                return error;
+            }
+            bytes /= 2;
         }
     }
 }

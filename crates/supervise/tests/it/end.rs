@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use supervise::{Child, Ending, Exit, Ladder, Rung};
+use supervise::{Child, EndReason, Ending, Exit, Ladder, Rung};
 use tokio::time::timeout;
 
 use crate::support::{LONG, SHORT, ladder, line, run, runs, scale, sh, spawn, until};
@@ -35,6 +35,16 @@ fn a_signal_is_reported() {
     run(async {
         let exit = sh("ulimit -c 0; kill -SEGV $$").process.wait().await;
         assert_eq!(report(&exit), "sh (pid PID) was killed by SIGSEGV after TIME; nothing on stderr");
+    });
+}
+
+#[test]
+fn a_process_that_was_refused_memory_is_told_from_one_that_crashed() {
+    run(async {
+        let exit = sh("ulimit -c 0; echo memory allocation of 64 bytes failed >&2; kill -ABRT $$").process.wait().await;
+        assert_eq!(exit.reason(), EndReason::OutOfMemory);
+        let exit = sh("ulimit -c 0; kill -ABRT $$").process.wait().await;
+        assert_eq!(exit.reason(), EndReason::Signal(Signal::ABORT.as_raw()));
     });
 }
 

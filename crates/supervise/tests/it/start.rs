@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use supervise::{CHILD_VARIABLE, Limits, OWNER_VARIABLE, Rlimits};
+use rustix::io::Errno;
+use supervise::{CHILD_VARIABLE, EndReason, Limits, OWNER_VARIABLE, Rlimits, SpawnError};
 use tempfile::TempDir;
 
 use crate::support::{everything, launch, marked, run, run_alone, spawn, until};
@@ -132,6 +133,16 @@ fn each_way_of_not_starting_has_its_own_words() {
               working directory `HOME/hello` cannot be used: not a directory; name a directory that this user may enter
         "#]],
     );
+}
+
+#[test]
+fn a_full_machine_is_worth_another_try_and_a_missing_program_is_not() {
+    let refused = |errno: Errno| SpawnError::Refused { program: "codex".into(), error: errno.into() }.reason();
+    for errno in [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY] {
+        assert_eq!(refused(errno), EndReason::StartRefused);
+    }
+    assert_eq!(refused(Errno::TOOBIG), EndReason::CouldNotStart);
+    assert_eq!(SpawnError::Missing("codex".into()).reason(), EndReason::CouldNotStart);
 }
 
 #[test]

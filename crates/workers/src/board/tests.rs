@@ -37,7 +37,7 @@ impl Play {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["ready", slot] => self.board.ready(SlotId(slot.parse().unwrap()), now),
-            ["retire", slot] => self.board.retire(SlotId(slot.parse().unwrap())),
+            ["retire", name] => self.board.retire(self.leases[name]),
             ["gone", slot] => self.board.gone(SlotId(slot.parse().unwrap()), Standing::Away, now),
             ["failed", slot] => {
                 self.board.gone(SlotId(slot.parse().unwrap()), Standing::Failed("it broke".into()), now)
@@ -234,7 +234,7 @@ fn a_retiring_worker_keeps_its_turns_and_gets_no_more() {
         Play::new(&[(0, 9, 9)], 9),
         "ready 0
          order a k 0
-         retire 0
+         retire a
          order b k 0
          free a
          gone 0
@@ -280,7 +280,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..8usize).prop_map(Step::Unload),
         4 => (0..8usize).prop_map(Step::Free),
         3 => (0..4usize).prop_map(Step::Ready),
-        1 => (0..4usize).prop_map(Step::Retire),
+        1 => (0..8usize).prop_map(Step::Retire),
         1 => (0..4usize).prop_map(Step::Gone),
         1 => (0..4usize).prop_map(Step::Fail),
     ]
@@ -328,7 +328,7 @@ fn law(steps: &[Step]) -> Result<(), TestCaseError> {
             }
             Step::Free(at) if *at < held.len() => board.free(held.remove(*at).place.lease, now),
             Step::Ready(slot) => board.ready(SlotId(*slot), now),
-            Step::Retire(slot) => board.retire(SlotId(*slot)),
+            Step::Retire(at) if *at < held.len() => board.retire(held[*at].place.lease),
             Step::Gone(slot) => board.gone(SlotId(*slot), Standing::Away, now),
             Step::Fail(slot) => board.gone(SlotId(*slot), Standing::Failed("broken".into()), now),
             _ => {}

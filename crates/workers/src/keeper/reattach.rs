@@ -2,6 +2,7 @@
 //! asked again under its old id. What is not asked again is orphaned: nothing of it was executed.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use store::{
 
 use super::Keeper;
 use crate::board::Want;
-use crate::post::Link;
+use crate::post::{Link, Loaded};
 use crate::record;
 use crate::running::{Held, Running};
 
@@ -79,7 +80,8 @@ impl Keeper {
         let held = Held { shared: Arc::clone(&self.shared), lease };
         self.shared.board().named(lease, &turn);
         let resumed = link.client.resume_thread(&record.id, self.options_of(&record)).await?;
-        link.threads().insert(record.id.as_str().into(), resumed);
+        let loaded = Loaded { thread: resumed, record: record.clone() };
+        link.threads().insert(record.id.as_str().into(), loaded);
         let running = Running::new(followed, Arc::clone(&self.post), Arc::clone(link), record, held);
         self.shared.park(running);
         Ok(())
@@ -111,10 +113,11 @@ fn open_turns(reader: &Reader<'_>, group: &str, worker: &str) -> Result<BTreeMap
     let running = reader.threads(&running)?.into_iter().filter_map(|row| Some((row.id, row.last_turn?, row.key)));
     let mut open = BTreeMap::new();
     for (thread, turn, key) in asked.chain(called).chain(running) {
-        if !open.contains_key(&thread) {
+        if let Entry::Vacant(vacant) = open.entry(thread) {
             // Approvals and calls are kept at once, threads a moment later.
-            let record = reader.thread(&thread)?.unwrap_or_else(|| record::fresh(&thread, group, &key));
-            open.insert(thread, Open { turn, record });
+            let known = reader.thread(vacant.key())?;
+            let record = known.unwrap_or_else(|| record::fresh(vacant.key(), group, &key));
+            vacant.insert(Open { turn, record });
         }
     }
     Ok(open)

@@ -1,5 +1,7 @@
 //! The pool with real processes: the demo worker, and with the feature `real-codex` the real one.
 
+#![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
+
 mod approvals;
 mod deaths;
 mod fault_run;

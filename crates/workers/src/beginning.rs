@@ -1,0 +1,117 @@
+//! How a turn begins once it has its place: room is made, the thread is opened or found, and the turn is started. This
+//! runs to its end even if whoever ordered the turn is gone: a thread that nobody knew of would stay loaded for ever.
+
+use std::sync::Arc;
+
+use codex::{Input, Thread};
+use tokio::sync::oneshot;
+
+use crate::board::Place;
+use crate::notice::Notice;
+use crate::plan::{Order, ThreadChoice};
+use crate::post::{Link, Loaded, Post};
+use crate::refused::Refused;
+use crate::running::{Held, Running};
+use crate::shared::Shared;
+use crate::turn::Turn;
+
+/// An order that has its place.
+pub(crate) struct Beginning {
+    pub(crate) order: Arc<Order>,
+    pub(crate) record: store::Thread,
+    pub(crate) place: Place,
+}
+
+impl Shared {
+    /// Begins a turn. Whoever gives up waiting for it drops it, and so interrupts it.
+    pub(crate) async fn begin(self: &Arc<Self>, beginning: Beginning) -> Result<Turn, Refused> {
+        let (begun, turn) = oneshot::channel();
+        let held = Held { shared: Arc::clone(self), lease: beginning.place.lease };
+        let shared = Arc::clone(self);
+        self.see_to(async move {
+            begun.send(beginning.begin(shared, held).await).ok();
+        });
+        turn.await.unwrap_or(Err(Refused::WorkerGone))
+    }
+}
+
+impl Beginning {
+    /// If the worker died before it was asked, it takes no more orders, and another may take this one.
+    async fn begin(self, shared: Arc<Shared>, held: Held) -> Result<Turn, Refused> {
+        let post = Arc::clone(shared.post(self.place.slot));
+        let link = post.link().ok_or(Refused::WorkerGone)?;
+        match self.begin_on(&shared, &post, &link).await {
+            Ok((turn, record)) => Ok(Turn::new(Running::new(turn, post, link, record, held), shared)),
+            Err(refused) if link.client.has_ended() => {
+                shared.board().retire(held.lease);
+                Err(if refused.work_may_have_run() { refused } else { Refused::WorkerGone })
+            }
+            Err(refused) => {
+                if refused.is_silence() {
+                    shared.doubt(&post, &link);
+                }
+                Err(refused)
+            }
+        }
+    }
+
+    async fn begin_on(
+        &self,
+        shared: &Shared,
+        post: &Post,
+        link: &Link,
+    ) -> Result<(codex::Turn, store::Thread), Refused> {
+        self.make_room(shared, link).await;
+        let thread = self.open(link).await?;
+        shared.board().loaded(self.place.lease, thread.id());
+        let record = store::Thread {
+            id: thread.id().into(),
+            worker: Some(post.name.to_string()),
+            unsaid: "[]".into(),
+            ..self.record.clone()
+        };
+        let loaded = Loaded { thread: thread.clone(), record: record.clone() };
+        link.threads().insert(thread.id().into(), loaded);
+        if !self.place.is_loaded {
+            let (thread, worker) = (thread.id().into(), (&*post.name).into());
+            (shared.notify)(Notice::ThreadOpened { thread, worker, key: record.key.as_str().into() });
+        }
+        let unsaid = shared.take_words(thread.id(), &self.record.unsaid);
+        let mut options = self.order.turn.clone();
+        options.input.splice(0..0, unsaid.iter().cloned().map(Input::Text));
+        match thread.start_turn(options).await {
+            Ok(turn) => Ok((turn, record)),
+            Err(error) => {
+                unsaid.iter().for_each(|word| shared.leave_word(thread.id(), word));
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Unloads the threads that the board has chosen.
+    async fn make_room(&self, shared: &Shared, link: &Link) {
+        for unused in &self.place.unload {
+            let loaded = link.threads().remove(unused);
+            if let Some(Loaded { thread, .. }) = loaded
+                && let Err(error) = thread.unload().await
+            {
+                tracing::debug!(thread = %unused, %error, "a thread was not unloaded");
+            }
+            shared.board().unloaded(self.place.lease, unused);
+        }
+    }
+
+    async fn open(&self, link: &Link) -> Result<Thread, Refused> {
+        Ok(match &self.order.thread {
+            ThreadChoice::New(options) => link.client.start_thread(options.clone()).await?,
+            ThreadChoice::Existing(id, options) => {
+                let loaded =
+                    link.threads().get(id).filter(|_| self.place.is_loaded).map(|loaded| loaded.thread.clone());
+                match loaded {
+                    Some(thread) => thread,
+                    None => link.client.resume_thread(id, options.clone()).await?,
+                }
+            }
+        })
+    }
+}
