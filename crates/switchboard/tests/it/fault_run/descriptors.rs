@@ -22,7 +22,8 @@ fn a_flood_of_connections_takes_no_descriptor_that_a_worker_needs() {
         let turn = server.turn("main", "go");
         let events = std::thread::scope(|scope| {
             let reading = scope.spawn(|| server.hear(&turn));
-            let flood: Vec<TcpStream> = (0..CONNECTIONS).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
+            let flood: Vec<TcpStream> =
+                (0..CONNECTIONS).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
             fault.count("connections", flood.len().try_into().unwrap());
             let heard = reading.join().unwrap();
             // It is still on when the worker is to be replaced.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use testkit::processes;
 
-use super::{LONG, until};
+use super::LONG;
 use crate::command::State;
 use crate::served::Served;
 
@@ -26,7 +26,7 @@ command = "demo"
 name = "quiet"
 command = "demo"
 
-[profiles.default]
+[profiles.codex]
 approval_policy = "untrusted"
 "#;
 
@@ -73,8 +73,7 @@ impl<'a> Server<'a> {
         let arguments = ["--config", file.to_str().unwrap()];
         let state_dir = state_dir.to_str().unwrap();
         // Nobody reads the log before the end.
-        let variables =
-            [("SWITCHBOARD_KEY", KEY), ("SWITCHBOARD_LOG", "error"), ("SWITCHBOARD_STATE_DIR", state_dir)];
+        let variables = [("SWITCHBOARD_KEY", KEY), ("SWITCHBOARD_LOG", "error"), ("SWITCHBOARD_STATE_DIR", state_dir)];
         Self { served: Served::start_after(prologue, state, &arguments, &variables) }
     }
 
@@ -159,12 +158,6 @@ impl<'a> Server<'a> {
     pub(super) fn approvals(&self, state: &str) -> Vec<Value> {
         let listed = self.get(&format!("/api/approvals?state={state}&limit=1000"));
         listed.body["approvals"].as_array().cloned().unwrap_or_default()
-    }
-
-    pub(super) fn wait_healthy(&self) {
-        until("it is healthy", LONG, || {
-            self.try_exchange("GET", "/healthz", "").is_ok_and(|answer| answer.body["status"] == "ok")
-        });
     }
 
     /// Stops it, and sees that nothing is left of it.

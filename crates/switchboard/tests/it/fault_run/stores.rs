@@ -55,7 +55,7 @@ fn a_server_on_a_full_disk_goes_on_and_recovers() {
     let state = State::new();
     let worker = state.worker("", "");
     let config = format!(
-        "[[workers]]\nname = \"main\"\ncommand = \"{worker}\"\n\n[profiles.default]\napproval_policy = \"untrusted\"\n"
+        "[[workers]]\nname = \"main\"\ncommand = \"{worker}\"\n\n[profiles.codex]\napproval_policy = \"untrusted\"\n"
     );
     let server = Server::start_on(disk.path(), &state, &config);
     let running = server.turn("main", "[[slow 200 5]]");
