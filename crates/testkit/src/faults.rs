@@ -30,6 +30,17 @@ pub struct Fault {
     verdict: Verdict,
 }
 
+/// How often a fault is played.
+#[derive(Clone, Copy, Debug)]
+pub enum Rounds {
+    /// So often for each unit of [`crate::scale`].
+    PerUnit(u32),
+    /// Once for so many units, and once at least.
+    OncePerUnits(u32),
+    /// Once, whatever the scale.
+    Once,
+}
+
 enum Verdict {
     Failed,
     Held,
@@ -44,17 +55,21 @@ enum Measure {
 }
 
 impl Fault {
-    /// Plays a fault of the list, so many rounds for each unit of [`crate::scale`].
+    /// Plays a fault of the list.
     ///
     /// # Panics
     /// If `docs/faults.md` does not list it.
     #[must_use]
-    pub fn play(name: &'static str, rounds: u32) -> Self {
+    pub fn play(name: &'static str, rounds: Rounds) -> Self {
         let is_listed = LIST.lines().any(|line| line.starts_with(&format!("| {name} |")));
         assert!(is_listed, "docs/faults.md does not list the fault {name:?}: give it a line");
         let seed = std::env::var(SEED).map_or_else(|_| fastrand::u64(..), |seed| seed.parse().expect("a whole number"));
         println!("{name}: {SEED}={seed}");
-        let rounds = rounds.saturating_mul(crate::scale());
+        let rounds = match rounds {
+            Rounds::PerUnit(rounds) => rounds.saturating_mul(crate::scale()),
+            Rounds::OncePerUnits(units) => crate::scale().div_ceil(units),
+            Rounds::Once => 1,
+        };
         let random = fastrand::Rng::with_seed(seed);
         Self { name, rounds, random, seed, measured: Vec::new(), verdict: Verdict::Failed }
     }

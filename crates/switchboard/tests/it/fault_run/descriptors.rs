@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use testkit::faults::Fault;
+use testkit::faults::{Fault, Rounds};
 
 use super::server::{Server, text};
 use super::{LONG, SOON, until};
@@ -12,8 +12,8 @@ const CONNECTIONS: usize = 200;
 
 #[test]
 fn a_flood_of_connections_takes_no_descriptor_that_a_worker_needs() {
-    let mut fault = Fault::play("64 descriptors", 1);
-    for _ in 0..fault.rounds.div_ceil(4) {
+    let mut fault = Fault::play("64 descriptors", Rounds::OncePerUnits(4));
+    for _ in 0..fault.rounds {
         let state = State::new();
         // It crashes while the flood is on.
         let worker = state.worker("", "[[turns]]\nmatch = \"go\"\nsteps = [\"slow 100 10\", \"crash 0 kill\"]\n");

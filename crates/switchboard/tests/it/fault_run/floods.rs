@@ -1,6 +1,6 @@
 //! Workers that say more than anybody can hear.
 
-use testkit::faults::Fault;
+use testkit::faults::{Fault, Rounds};
 
 use super::server::{CONFIG, Server};
 use super::{LONG, SOON};
@@ -15,7 +15,7 @@ const FLOOD: u64 = 1_000_000;
 
 #[test]
 fn a_flood_beside_a_quiet_worker_costs_neither_memory_nor_its_turns() {
-    let mut fault = Fault::play("flood beside a quiet worker", 1);
+    let mut fault = Fault::play("flood beside a quiet worker", Rounds::Once);
     let state = State::new();
     let server = Server::start(&state, CONFIG);
     server.check_caller("quiet", 0);
@@ -45,10 +45,10 @@ fn a_flood_beside_a_quiet_worker_costs_neither_memory_nor_its_turns() {
 #[test]
 fn a_line_of_a_hundred_megabytes_is_passed_over() {
     const LINE_BYTES: u64 = 100_000_000;
-    let mut fault = Fault::play("line of 100 MB", 1);
+    let mut fault = Fault::play("line of 100 MB", Rounds::OncePerUnits(4));
     let state = State::new();
     let server = Server::start(&state, CONFIG);
-    for round in 0..fault.rounds.div_ceil(4) {
+    for round in 0..fault.rounds {
         let started = std::time::Instant::now();
         let turn = server.turn("main", &format!("[[line {LINE_BYTES}]]"));
         let heard = server.hear(&turn);
@@ -66,10 +66,10 @@ fn a_line_of_a_hundred_megabytes_is_passed_over() {
 #[test]
 fn noise_on_stderr_is_drained() {
     const NOISE_BYTES: u64 = 100_000_000;
-    let mut fault = Fault::play("noise on stderr", 1);
+    let mut fault = Fault::play("noise on stderr", Rounds::OncePerUnits(4));
     let state = State::new();
     let server = Server::start(&state, CONFIG);
-    for _ in 0..fault.rounds.div_ceil(4) {
+    for _ in 0..fault.rounds {
         let noise = server.turn("main", &format!("[[stderr {NOISE_BYTES}]]"));
         let beside = server.check_caller("quiet", 1);
         assert!(beside < SOON, "a quiet worker's turn took {beside:?}");

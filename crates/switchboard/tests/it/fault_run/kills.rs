@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use testkit::faults::Fault;
+use testkit::faults::{Fault, Rounds};
 use testkit::processes;
 
 use super::server::{Server, text};
@@ -29,7 +29,7 @@ fn config(transport: &str) -> String {
 
 #[test]
 fn with_stdio_every_approval_that_was_shown_is_orphaned() {
-    let mut fault = Fault::play("server killed, stdio", 2);
+    let mut fault = Fault::play("server killed, stdio", Rounds::PerUnit(2));
     for _ in 0..fault.rounds {
         let state = State::new();
         let config = config("stdio");
@@ -56,7 +56,7 @@ fn with_stdio_every_approval_that_was_shown_is_orphaned() {
 
 #[test]
 fn with_unix_every_approval_that_was_shown_is_pending_again() {
-    let mut fault = Fault::play("server killed, unix", 2);
+    let mut fault = Fault::play("server killed, unix", Rounds::PerUnit(2));
     for _ in 0..fault.rounds {
         let state = State::new();
         let config = config("unix");

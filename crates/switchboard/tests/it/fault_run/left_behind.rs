@@ -1,7 +1,7 @@
 //! Processes that workers leave behind, out of the reach of a signal to their group.
 
 use rustix::process::Signal;
-use testkit::faults::Fault;
+use testkit::faults::{Fault, Rounds};
 use testkit::processes;
 
 use super::server::{CONFIG, Server};
@@ -19,8 +19,8 @@ enum End {
 
 #[test]
 fn nothing_that_a_worker_left_outlives_it_for_long() {
-    let mut fault = Fault::play("processes left behind", 1);
-    for round in 0..fault.rounds.div_ceil(3) {
+    let mut fault = Fault::play("processes left behind", Rounds::OncePerUnits(3));
+    for round in 0..fault.rounds {
         for end in [End::WorkerKilled, End::ServerStopped, End::ServerKilled] {
             play(&mut fault, round, end);
         }

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
-use testkit::faults::Fault;
+use testkit::faults::{Fault, Rounds};
 use testkit::processes;
 
 use super::server::{CONFIG, Events, Server};
@@ -14,7 +14,7 @@ use crate::command::State;
 
 #[test]
 fn a_turn_ends_as_it_would_have_when_its_reader_is_gone() {
-    let mut fault = Fault::play("reader gone", 3);
+    let mut fault = Fault::play("reader gone", Rounds::PerUnit(3));
     let state = State::new();
     let server = Server::start(&state, CONFIG);
     server.check_caller("main", 0);
@@ -59,13 +59,13 @@ fn leave_at_once(stream: TcpStream) {
 fn a_reader_who_is_slow_costs_no_memory_and_nobody_elses_time() {
     const MEMORY_BYTES_MAX: u64 = 96 << 20;
     const READERS: usize = 20;
-    let mut fault = Fault::play("slow reader", 1);
+    let mut fault = Fault::play("slow reader", Rounds::OncePerUnits(4));
     let state = State::new();
     let config = format!("{CONFIG}\n[limits]\nwrite_timeout = \"2s\"\n");
     let server = Server::start(&state, &config);
     server.check_caller("main", 0);
     let files = processes::open_files(server.pid());
-    for _ in 0..fault.rounds.div_ceil(4) {
+    for _ in 0..fault.rounds {
         let turn = server.turn("main", "[[flood 300000]]");
         let mut readers: Vec<TcpStream> = (0..READERS).map(|_| server.events(&turn)).collect();
         let started = Instant::now();

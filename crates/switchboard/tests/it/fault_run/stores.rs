@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 use tempfile::TempDir;
-use testkit::faults::Fault;
+use testkit::faults::{Fault, Rounds};
 
 use super::server::Server;
 use super::{LONG, until};
@@ -16,7 +16,7 @@ const STORE: &str = "switchboard.db";
 
 #[test]
 fn a_damaged_store_is_refused_and_left_as_it_is() {
-    let mut fault = Fault::play("store damaged", 2);
+    let mut fault = Fault::play("store damaged", Rounds::PerUnit(2));
     for _ in 0..fault.rounds {
         let state = State::new();
         let server = Server::start(&state, "[[workers]]\nname = \"main\"\ncommand = \"demo\"\n");
@@ -47,7 +47,7 @@ fn a_damaged_store_is_refused_and_left_as_it_is() {
 
 #[test]
 fn a_server_on_a_full_disk_goes_on_and_recovers() {
-    let mut fault = Fault::play("small disk", 1);
+    let mut fault = Fault::play("small disk", Rounds::Once);
     let disk = match Disk::mount("1536k") {
         Ok(disk) => disk,
         Err(why) => return fault.skip(format!("no disk can be mounted here: {why}")),

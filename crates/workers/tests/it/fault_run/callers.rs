@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use codex::TurnEvent;
 use futures_util::future::join_all;
-use testkit::faults::Fault;
+use testkit::faults::{Fault, Rounds};
 use tokio::time::sleep;
 
 use super::{SOON, close, hear, key_of, prompt_of, script_of};
@@ -15,7 +15,7 @@ const WORDS: usize = 20;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_place_of_a_caller_who_is_gone_is_free_soon() {
     const CALLERS: usize = 6;
-    let mut fault = Fault::play("caller gone", 3);
+    let mut fault = Fault::play("caller gone", Rounds::PerUnit(3));
     let house = House::open(Setup { script: script_of(CALLERS, WORDS, "slow 200 1"), ..Setup::default() }).await;
     house.until_ready().await;
     for _ in 0..fault.rounds {
@@ -54,10 +54,10 @@ async fn the_place_of_a_caller_who_is_gone_is_free_soon() {
 async fn a_caller_who_is_slow_slows_nobody_else() {
     const FLOOD: usize = 300_000;
     const READS: usize = 100;
-    let mut fault = Fault::play("slow caller", 1);
+    let mut fault = Fault::play("slow caller", Rounds::OncePerUnits(2));
     let house = House::open(Setup { script: script_of(2, WORDS, "slow 100 2"), ..Setup::default() }).await;
     house.until_ready().await;
-    for _ in 0..fault.rounds.div_ceil(2) {
+    for _ in 0..fault.rounds {
         let mut slow = house.try_turn(order(&key_of(0), &format!("[[flood {FLOOD}]]"))).await.unwrap();
         let reading = async {
             for _ in 0..READS {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use codex::TurnEvent;
 use store::{ApprovalFilter, Health};
-use testkit::faults::Fault;
+use testkit::faults::{Fault, Rounds};
 use tokio::time::timeout;
 
 use super::{close, hear, key_of, prompt_of, script_of};
@@ -17,8 +17,8 @@ const COMMAND_BYTES: usize = 50_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_room_nothing_is_approved_and_what_runs_goes_on() {
-    let mut fault = Fault::play("disk full", 1);
-    for _ in 0..fault.rounds.div_ceil(2) {
+    let mut fault = Fault::play("disk full", Rounds::OncePerUnits(2));
+    for _ in 0..fault.rounds {
         let house = House::open(Setup { script: script_of(1, WORDS, "slow 400 2"), ..Setup::default() }).await;
         house.until_ready().await;
         let mut running = house.try_turn(prompt_of(0)).await.unwrap();

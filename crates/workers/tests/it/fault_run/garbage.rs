@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use testkit::faults::Fault;
-use workers::{Limits, Turn};
+use testkit::faults::{Fault, Rounds};
+use workers::{Limits, Order, Turn};
 
 use super::{SOON, close, hear, key_of, prompt_of, say_in, script_of};
 use crate::support::{House, Setup, order};
@@ -30,8 +30,8 @@ const DEADLY: [&str; 4] = ["partial exit", "crash 5 exit 3", "crash 5 abort", "c
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_line_of_a_worker_harms_its_other_turns() {
-    let mut fault = Fault::play("garbage", 1);
-    for _ in 0..fault.rounds.div_ceil(3) {
+    let mut fault = Fault::play("garbage", Rounds::OncePerUnits(3));
+    for _ in 0..fault.rounds {
         let house = open(Limits::default()).await;
         for marker in SURVIVED {
             let (mut spoiled, mut beside) = side_by_side(&house, marker).await;
@@ -65,20 +65,61 @@ async fn no_line_of_a_worker_harms_its_other_turns() {
     fault.held();
 }
 
+/// Scripts that are broken from the start, and whether a turn can be had all the same.
+const SCRIPTS: [(&str, Turns); 11] = [
+    ("[process]\nignore_sigterm = true\n", Turns::Complete),
+    ("[process]\nstderr_bytes = 3_000_000\n", Turns::Complete),
+    ("[process]\norphans = [\"group\", \"own\"]\n", Turns::Complete),
+    ("[process]\nexit_at_start = 3\n", Turns::AreRefused),
+    ("[handshake]\nreject_v2 = true\n", Turns::Complete),
+    ("[handshake]\nreject_initialized = true\n", Turns::Complete),
+    ("[handshake]\nsilent = true\n", Turns::AreRefused),
+    ("[calls]\noverloaded_every = 3\n", Turns::Complete),
+    ("[calls]\nunanswered = [\"thread/start\"]\n", Turns::AreRefused),
+    ("[calls]\nunanswered = [\"turn/start\"]\n", Turns::AreRefused),
+    ("[calls]\nexit_on = [\"thread/start\"]\n", Turns::AreRefused),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turns {
+    Complete,
+    AreRefused,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_order_for_a_broken_worker_ends_in_time() {
+    let mut fault = Fault::play("broken scripts", Rounds::OncePerUnits(10));
+    for _ in 0..fault.rounds {
+        for (script, turns) in SCRIPTS {
+            let house = House::open(Setup { script: script.into(), limits: impatient(), ..Setup::default() }).await;
+            let started = Instant::now();
+            let order = Order { queue_timeout: Some(SOON), ..order(&key_of(0), "[[say caller0w0]]") };
+            match house.try_turn(order).await {
+                Ok(mut turn) => {
+                    let heard = hear(&mut turn, |_| {}).await;
+                    assert_eq!((turns, &*heard.text, heard.ends), (Turns::Complete, "caller0w0", 1), "{script}");
+                }
+                Err(refused) => {
+                    assert_eq!(turns, Turns::AreRefused, "{script}: {refused}");
+                    fault.count("orders refused", 1);
+                }
+            }
+            let took = started.elapsed();
+            assert!(took < 3 * SOON, "{script}: it took {took:?}");
+            fault.slowest("order", took);
+            close(house).await;
+        }
+    }
+    fault.held();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_go_astray_reach_nobody_else() {
     const CALLERS: usize = 6;
-    let mut fault = Fault::play("answers astray", 1);
-    let limits = Limits {
-        call_timeout: Duration::from_millis(500),
-        ping_timeout: Duration::from_millis(500),
-        stall_timeout: Duration::from_secs(2),
-        interrupt_timeout: Duration::from_millis(500),
-        ..Limits::default()
-    };
-    for _ in 0..fault.rounds.div_ceil(3) {
+    let mut fault = Fault::play("answers astray", Rounds::OncePerUnits(3));
+    for _ in 0..fault.rounds {
         for marker in ["answers swapped", "answers twice", "answers unknown", "overload 3"] {
-            let house = open(limits.clone()).await;
+            let house = open(impatient()).await;
             let mut turn = house.try_turn(order(&key_of(0), &format!("[[{marker}]]"))).await.unwrap();
             hear(&mut turn, |_| {}).await.check(0);
             let playing = (0..CALLERS).map(|caller| {
@@ -103,6 +144,17 @@ async fn answers_that_go_astray_reach_nobody_else() {
         }
     }
     fault.held();
+}
+
+fn impatient() -> Limits {
+    let soon = Duration::from_millis(500);
+    Limits {
+        call_timeout: soon,
+        ping_timeout: soon,
+        interrupt_timeout: soon,
+        stall_timeout: 4 * soon,
+        ..Limits::default()
+    }
 }
 
 async fn open(limits: Limits) -> House {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 use rustix::process::Signal;
-use testkit::faults::Fault;
+use testkit::faults::{Fault, Rounds};
 
 use super::{SOON, close, hear, pid_of, prompt_of, say_in, script_of, signal};
 use crate::support::{House, Setup};
@@ -14,7 +14,7 @@ const WORDS: usize = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_turn_of_a_killed_worker_ends_once_and_no_other_does() {
-    let mut fault = Fault::play("killed at a random delta", 3);
+    let mut fault = Fault::play("killed at a random delta", Rounds::PerUnit(3));
     for _ in 0..fault.rounds {
         let script = script_of(CALLERS, WORDS, "slow 300 1");
         let house = House::open(Setup { count: 2, script, ..Setup::default() }).await;
