@@ -6,6 +6,7 @@ mod bench;
 mod codex;
 mod compatibility;
 mod difference;
+mod faults;
 mod record;
 mod run;
 mod schema;
@@ -31,6 +32,8 @@ enum Command {
     Compatibility(compatibility::Arguments),
     /// Record the real codex anew into `transcripts/`
     Record(record::Arguments),
+    /// Play every fault of `docs/faults.md` against real processes
+    Faults,
     /// Judge our dependencies by `deny.toml`
     Audit,
     /// Run a benchmark
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Compatibility(arguments) => compatibility::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
+        Command::Faults => faults::run(),
         Command::Audit => audit::run(),
         Command::Bench(arguments) => bench::run(&arguments),
     };

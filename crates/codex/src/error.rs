@@ -80,6 +80,12 @@ impl CallError {
         }
     }
 
+    /// Whether the worker took too long to answer.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Unanswered { outcome: Outcome::TimedOut(_), .. })
+    }
+
     /// What the worker's words mean, for the refusals that every client meets.
     #[must_use]
     pub fn trap(&self) -> Option<Trap> {

@@ -46,7 +46,12 @@ impl Beginning {
                 shared.board().retire(held.lease);
                 Err(if refused.work_may_have_run() { refused } else { Refused::WorkerGone })
             }
-            Err(refused) => Err(refused),
+            Err(refused) => {
+                if refused.is_silence() {
+                    shared.doubt(&post, &link);
+                }
+                Err(refused)
+            }
         }
     }
 

@@ -1,12 +1,12 @@
 //! Turns that nobody reads: those that were given up are interrupted, and keep their place until the worker has told
-//! their end, or is restarted because it never does.
+//! their end, or is restarted because it never does. So is a worker that answers nothing.
 
 use std::sync::Arc;
 
 use codex::{TurnError, TurnStatus};
 use tokio::time::timeout;
 
-use crate::post::{Post, Wish};
+use crate::post::{Link, Post, Wish};
 use crate::running::Running;
 use crate::shared::Shared;
 
@@ -15,6 +15,11 @@ impl Shared {
     pub(crate) fn close(self: &Arc<Self>, running: Running) {
         running.interrupt();
         self.see_to(close(Arc::clone(self), running));
+    }
+
+    /// Restarts a worker that has left a call unanswered, unless it shows that it is alive.
+    pub(crate) fn doubt(self: &Arc<Self>, post: &Arc<Post>, link: &Arc<Link>) {
+        self.see_to(doubt(Arc::clone(self), Arc::clone(post), Arc::clone(link)));
     }
 
     /// Lets a turn run on to its end, or until it waits for somebody again.
@@ -42,6 +47,15 @@ async fn close(shared: Arc<Shared>, mut running: Running) {
     if post.link().is_some_and(|now| Arc::ptr_eq(&now, &link)) {
         let state = if is_alive { "did not end a turn" } else { "does not answer" };
         post.wish(Wish::Restart(format!("the worker {state}").into()));
+    }
+}
+
+async fn doubt(shared: Arc<Shared>, post: Arc<Post>, link: Arc<Link>) {
+    let is_alive = link.client.ping(shared.limits().ping_timeout).await.is_ok();
+    // Several may doubt the same link: what came after it is not meant.
+    let is_current = post.link().is_some_and(|current| Arc::ptr_eq(&current, &link));
+    if !is_alive && is_current {
+        post.wish(Wish::Restart("the worker does not answer".into()));
     }
 }
 

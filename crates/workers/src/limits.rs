@@ -13,7 +13,9 @@ pub struct Limits {
     pub stall_timeout: Duration,
     /// How long the end of an interrupted turn may take to be told; the real worker takes some milliseconds.
     pub interrupt_timeout: Duration,
-    /// How long a worker may take to show that it is alive, before it is restarted for a turn that never ends.
+    /// How long a worker may take to answer a call. One that has not is asked whether it is alive.
+    pub call_timeout: Duration,
+    /// How long a worker may take to show that it is alive, before it is restarted.
     pub ping_timeout: Duration,
     /// How long a worker with a turn that never ends is left to its other turns, before it is restarted.
     pub retire_timeout: Duration,
@@ -34,6 +36,7 @@ impl Default for Limits {
             queue_timeout: Duration::from_secs(60),
             stall_timeout: Duration::from_secs(10 * 60),
             interrupt_timeout: Duration::from_secs(10),
+            call_timeout: Duration::from_secs(30),
             ping_timeout: Duration::from_secs(5),
             retire_timeout: Duration::from_secs(60),
             tool_call_timeout: Duration::from_secs(60 * 60),

@@ -53,4 +53,9 @@ impl Refused {
             _ => false,
         }
     }
+
+    /// Whether the worker took too long to answer: it may not hear anything any more.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(self, Self::Worker(error) if error.is_timeout())
+    }
 }

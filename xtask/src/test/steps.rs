@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use super::verdict::Outcome;
 use crate::codex::{self, Codex};
 use crate::workspace::Workspace;
-use crate::{compatibility, run, schema, tidy};
+use crate::{compatibility, faults, run, schema, tidy};
 
 /// One step and what its success means.
 pub(super) struct Step {
@@ -20,12 +20,13 @@ pub(super) struct Step {
     pub(super) run: fn() -> Result<Outcome>,
 }
 
-pub(super) const STEPS: [Step; 9] = [
+pub(super) const STEPS: [Step; 10] = [
     step("format", "the code is formatted", format),
     step("clippy", "no lint has anything to say", clippy),
     step("tidy", "the repository keeps its own rules", tidy),
     step("tests", "unit, simulation and real-process tests pass", tests),
-    step("loops", "floods, fault loops and simulations pass, optimised and scaled", loops),
+    step("loops", "floods, loops and simulations pass, optimised and scaled", loops),
+    step("faults", "every fault of docs/faults.md is survived as the page says", faults),
     step("docs", "the documentation has no broken link", docs),
     step("schema", "schema/ is what the real codex says", schema),
     step("real-codex", "the tests against the real codex pass", real_codex),
@@ -73,7 +74,12 @@ fn loops() -> Result<Outcome> {
     let scale = scale_of(env::var(SCALE).ok().as_deref())?;
     let mut cargo = run::cargo("test --no-fail-fast --tests --profile optimised");
     cargo.args(["--workspace", "--exclude", "bench", "--exclude", "xtask"]);
-    finished(cargo.env(SCALE, scale.to_string()), BUILD_STEP_TIMEOUT)
+    // Faults have a step of their own, where what they measure is read.
+    finished(cargo.env(SCALE, scale.to_string()).args(["--", "--skip", "fault_run::"]), BUILD_STEP_TIMEOUT)
+}
+
+fn faults() -> Result<Outcome> {
+    faults::run().map(|()| Outcome::Passed)
 }
 
 fn docs() -> Result<Outcome> {

@@ -63,7 +63,12 @@ impl State {
 
     /// Starts any command.
     pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
-        let mut command = self.command_of(arguments);
+        self.run_after("", arguments, variables)
+    }
+
+    /// Lets a shell say something before it becomes the command.
+    pub(crate) fn run_after(&self, prologue: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
+        let mut command = self.command_after(prologue, arguments);
         command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let homes = variables.iter().filter(|(name, _)| *name == "CODEX_HOME").map(|(_, home)| home.into());
@@ -112,8 +117,16 @@ impl State {
     }
 
     fn command_of(&self, arguments: &[&str]) -> Command {
-        #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
-        let mut command = Command::new(env!("CARGO_BIN_EXE_switchboard"));
+        self.command_after("", arguments)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
+    fn command_after(&self, prologue: &str, arguments: &[&str]) -> Command {
+        let binary = env!("CARGO_BIN_EXE_switchboard");
+        let mut command = if prologue.is_empty() { Command::new(binary) } else { Command::new("sh") };
+        if !prologue.is_empty() {
+            command.args(["-c", &format!("{prologue}; exec \"$0\" \"$@\""), binary]);
+        }
         // No configuration of whoever runs the tests counts, and none of the directory that they run in.
         command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
         command.env("SWITCHBOARD_STATE_DIR", self.path()).env("XDG_CONFIG_HOME", self.path());
@@ -170,6 +183,10 @@ impl Run {
         let mut text = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
         text
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn is_running(&mut self) -> bool {

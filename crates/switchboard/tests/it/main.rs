@@ -11,6 +11,7 @@ mod ask;
 mod command;
 mod configuration;
 mod doctor;
+mod fault_run;
 mod operate;
 #[cfg(feature = "real-codex")]
 mod real;

@@ -27,8 +27,18 @@ impl<'a> Served<'a> {
     }
 
     pub(crate) fn start_with(state: &'a State, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::start_after("", state, arguments, variables)
+    }
+
+    /// Lets a shell say something before it becomes the server.
+    pub(crate) fn start_after(
+        prologue: &str,
+        state: &'a State,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let all = [&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat();
-        let mut run = state.run_with(&all, variables);
+        let mut run = state.run_after(prologue, &all, variables);
         let welcome = run.line();
         let welcome = serde_json::from_str(&welcome).unwrap_or_else(|_| panic!("{welcome}{}", run.stderr_now()));
         let served = Self { state, run, welcome };

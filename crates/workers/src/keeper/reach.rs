@@ -200,6 +200,7 @@ impl Keeper {
         Options {
             experimental_api: true,
             callbacks: Callbacks::new().with_patience(patience).deferring(&FOR_HOOKS),
+            call_timeout: limits.call_timeout,
             frames_bytes_max: limits.frames_bytes_max,
             ..Options::new(CLIENT_NAME, &self.shared.plan.client_version)
         }

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod deaths;
+mod fault_run;
 mod parking;
 mod placing;
 #[cfg(feature = "real-codex")]

@@ -1,0 +1,36 @@
+//! The faults of `docs/faults.md` that the whole server must survive: a process of its own, over HTTP. Every caller has
+//! words of its own, so that a foreign one is seen.
+
+mod descriptors;
+mod floods;
+mod kills;
+mod left_behind;
+mod readers;
+mod server;
+mod stores;
+
+use std::thread::park_timeout;
+use std::time::{Duration, Instant};
+
+/// What a caller may have to wait for anything that should take a second: machines are slow at times.
+const SOON: Duration = Duration::from_secs(5);
+/// How long what was started may live on.
+const GONE: Duration = Duration::from_secs(10);
+/// Far beyond what anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The words that only this caller gets.
+fn words_of(caller: usize, count: usize) -> String {
+    (0..count).map(|number| format!("caller{caller}w{number} ")).collect()
+}
+
+/// Waits for a fact, and names it if it does not come to be.
+fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) -> Duration {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < limit, "it should be that {what}");
+        park_timeout(LOOK_INTERVAL);
+    }
+    started.elapsed()
+}

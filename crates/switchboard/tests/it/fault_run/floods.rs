@@ -1,0 +1,89 @@
+//! Workers that say more than anybody can hear.
+
+use testkit::faults::{Fault, Rounds};
+
+use super::server::{CONFIG, Server};
+use super::{LONG, SOON};
+use crate::command::State;
+use crate::scale;
+
+/// What the server may need for all that it keeps of a worker, a turn and its readers.
+const MEMORY_BYTES_MAX: u64 = 128 << 20;
+
+/// Notifications for each unit of scale.
+const FLOOD: u64 = 1_000_000;
+
+#[test]
+fn a_flood_beside_a_quiet_worker_costs_neither_memory_nor_its_turns() {
+    let mut fault = Fault::play("flood beside a quiet worker", Rounds::Once);
+    let state = State::new();
+    let server = Server::start(&state, CONFIG);
+    server.check_caller("quiet", 0);
+    let deltas = FLOOD * u64::from(scale());
+    let flood = server.turn("main", &format!("[[flood {deltas}]]"));
+    // Connected, and never read.
+    let unread = server.events(&flood);
+    let mut caller = 1;
+    while server.status_of(&flood) == "running" {
+        fault.slowest("quiet turn", server.check_caller("quiet", caller));
+        caller += 1;
+    }
+    assert_eq!(server.status_of(&flood), "completed");
+    let heard = server.hear(&flood);
+    assert_eq!(heard.ends, 1);
+    assert!(heard.left_out, "what is no longer there is not passed over in silence");
+    let last = format!("t{}", deltas - 1);
+    assert!(heard.text.trim_end().ends_with(&last), "the last words are there");
+    drop(unread);
+    fault.count("notifications", deltas);
+    fault.count("quiet turns", u64::try_from(caller).unwrap());
+    check_memory(&mut fault, &server);
+    server.stop();
+    fault.held();
+}
+
+#[test]
+fn a_line_of_a_hundred_megabytes_is_passed_over() {
+    const LINE_BYTES: u64 = 100_000_000;
+    let mut fault = Fault::play("line of 100 MB", Rounds::OncePerUnits(4));
+    let state = State::new();
+    let server = Server::start(&state, CONFIG);
+    for round in 0..fault.rounds {
+        let started = std::time::Instant::now();
+        let turn = server.turn("main", &format!("[[line {LINE_BYTES}]]"));
+        let heard = server.hear(&turn);
+        assert!(started.elapsed() < LONG);
+        fault.slowest("turn", started.elapsed());
+        assert_eq!((heard.ends, &*heard.status), (1, "completed"));
+        assert!(heard.text.ends_with("after the fault."), "the turn goes on");
+        server.check_caller("main", usize::try_from(round).unwrap());
+    }
+    check_memory(&mut fault, &server);
+    server.stop();
+    fault.held();
+}
+
+#[test]
+fn noise_on_stderr_is_drained() {
+    const NOISE_BYTES: u64 = 100_000_000;
+    let mut fault = Fault::play("noise on stderr", Rounds::OncePerUnits(4));
+    let state = State::new();
+    let server = Server::start(&state, CONFIG);
+    for _ in 0..fault.rounds {
+        let noise = server.turn("main", &format!("[[stderr {NOISE_BYTES}]]"));
+        let beside = server.check_caller("quiet", 1);
+        assert!(beside < SOON, "a quiet worker's turn took {beside:?}");
+        fault.slowest("quiet turn", beside);
+        let heard = server.hear(&noise);
+        assert_eq!((heard.ends, &*heard.status), (1, "completed"));
+    }
+    check_memory(&mut fault, &server);
+    server.stop();
+    fault.held();
+}
+
+fn check_memory(fault: &mut Fault, server: &Server<'_>) {
+    let peak = server.memory_peak();
+    fault.peak("memory", peak);
+    assert!(peak < MEMORY_BYTES_MAX, "the server has had {} MiB", peak >> 20);
+}

@@ -1,0 +1,209 @@
+//! A server in a process of its own, as its callers and its operator see it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use testkit::processes;
+
+use super::LONG;
+use crate::command::State;
+use crate::served::Served;
+
+/// The one key of the installation: the same after a restart.
+const KEY: &str = "the-key-of-the-fault-run-0123456789abcdef";
+
+/// Asks before every command, and serves turns by two groups of which neither knows the other.
+pub(super) const CONFIG: &str = r#"
+[[workers]]
+name = "main"
+command = "demo"
+
+[[workers]]
+name = "quiet"
+command = "demo"
+
+[profiles.codex]
+approval_policy = "untrusted"
+"#;
+
+pub(super) struct Server<'a> {
+    pub(super) served: Served<'a>,
+}
+
+/// What an HTTP exchange came to.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: Value,
+}
+
+/// A turn as its reader saw it.
+#[derive(Default)]
+pub(super) struct Heard {
+    pub(super) text: String,
+    pub(super) ends: usize,
+    pub(super) status: String,
+    /// Whether the stream said that something was left out.
+    pub(super) left_out: bool,
+    /// How each command ended.
+    pub(super) commands: Vec<String>,
+}
+
+impl<'a> Server<'a> {
+    pub(super) fn start(state: &'a State, config: &str) -> Self {
+        Self::start_with("", state.path(), state, config)
+    }
+
+    /// With its state on a disk of its own.
+    pub(super) fn start_on(disk: &Path, state: &'a State, config: &str) -> Self {
+        Self::start_with("", disk, state, config)
+    }
+
+    /// Lets a shell say something before it becomes the server.
+    pub(super) fn start_after(prologue: &str, state: &'a State, config: &str) -> Self {
+        Self::start_with(prologue, state.path(), state, config)
+    }
+
+    fn start_with(prologue: &str, state_dir: &Path, state: &'a State, config: &str) -> Self {
+        let file = state.path().join("config.toml");
+        fs::write(&file, config).unwrap();
+        let arguments = ["--config", file.to_str().unwrap()];
+        let state_dir = state_dir.to_str().unwrap();
+        // Nobody reads the log before the end.
+        let variables = [("SWITCHBOARD_KEY", KEY), ("SWITCHBOARD_LOG", "error"), ("SWITCHBOARD_STATE_DIR", state_dir)];
+        Self { served: Served::start_after(prologue, state, &arguments, &variables) }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.served.run.pid()
+    }
+
+    pub(super) fn address(&self) -> &str {
+        self.served.url().strip_prefix("http://").unwrap()
+    }
+
+    /// The most memory that it has had so far.
+    pub(super) fn memory_peak(&self) -> u64 {
+        processes::memory_peak(self.pid())
+    }
+
+    pub(super) fn get(&self, path: &str) -> Answer {
+        self.try_exchange("GET", path, "").unwrap()
+    }
+
+    pub(super) fn post(&self, path: &str, body: &Value) -> Answer {
+        self.try_exchange("POST", path, &body.to_string()).unwrap()
+    }
+
+    pub(super) fn try_exchange(&self, method: &str, path: &str, body: &str) -> std::io::Result<Answer> {
+        let mut stream = self.request(method, path, body)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").ok_or(std::io::ErrorKind::UnexpectedEof)?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
+        Ok(Answer { status, body: serde_json::from_str(body).unwrap_or_default() })
+    }
+
+    /// A connection on which something was asked. Of HTTP/1.0, so that a stream comes as it is, and not in chunks.
+    pub(super) fn request(&self, method: &str, path: &str, body: &str) -> std::io::Result<TcpStream> {
+        let mut stream = TcpStream::connect(self.address())?;
+        stream.set_read_timeout(Some(LONG))?;
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\nhost: localhost\r\nx-api-key: {KEY}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(body.as_bytes())?;
+        Ok(stream)
+    }
+
+    /// Starts a turn in a new thread; the answer has its `turn` and its `thread`.
+    pub(super) fn turn(&self, group: &str, prompt: &str) -> Value {
+        let started = self.post("/api/turns", &json!({ "prompt": prompt, "group": group }));
+        assert_eq!(started.status, 201, "{}", started.body);
+        started.body
+    }
+
+    /// The stream of a turn's events.
+    pub(super) fn events(&self, turn: &Value) -> TcpStream {
+        self.request("GET", &format!("/api/turns/{}/events", text(&turn["turn"])), "").unwrap()
+    }
+
+    /// Reads a turn to its end.
+    pub(super) fn hear(&self, turn: &Value) -> Heard {
+        let mut heard = Heard::default();
+        for event in Events(BufReader::new(self.events(turn))) {
+            heard.see(&event);
+        }
+        heard
+    }
+
+    pub(super) fn status_of(&self, turn: &Value) -> String {
+        text(&self.get(&format!("/api/turns/{}", text(&turn["turn"]))).body["status"]).into()
+    }
+
+    /// Plays words that only this caller gets, and sees that they and no others come.
+    pub(super) fn check_caller(&self, group: &str, caller: usize) -> std::time::Duration {
+        let words = super::words_of(caller, 30);
+        let started = Instant::now();
+        let heard = self.hear(&self.turn(group, &format!("[[say {words}]]")));
+        assert_eq!((heard.text.trim_end(), heard.ends), (words.trim_end(), 1), "{}", heard.status);
+        started.elapsed()
+    }
+
+    /// The approvals in a state, by id.
+    pub(super) fn approvals(&self, state: &str) -> Vec<Value> {
+        let listed = self.get(&format!("/api/approvals?state={state}&limit=1000"));
+        listed.body["approvals"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Stops it, and sees that nothing is left of it.
+    pub(super) fn stop(self) {
+        let ended = self.served.stop();
+        assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    }
+}
+
+impl Heard {
+    pub(super) fn see(&mut self, event: &Value) {
+        match text(&event["type"]) {
+            "text" => self.text += text(&event["text"]),
+            "cut" | "missed" | "too_long" | "warning" => self.left_out = true,
+            "item_completed" if event["item"]["kind"] == "command_execution" => {
+                self.commands.push(text(&event["item"]["status"]).into());
+            }
+            "turn_ended" => {
+                self.ends += 1;
+                self.status = text(&event["status"]).into();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The events of a stream.
+pub(super) struct Events(pub(super) BufReader<TcpStream>);
+
+impl Iterator for Events {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            if self.0.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            if let Some(event) = line.strip_prefix("data:") {
+                return Some(serde_json::from_str(event).unwrap());
+            }
+        }
+    }
+}
+
+pub(super) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

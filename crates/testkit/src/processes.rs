@@ -1,0 +1,81 @@
+//! What `/proc` says of processes: who is alive, of whom, with which variable, and how much memory they have.
+
+use std::fs;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+/// How often to look whether something has come to be.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The most memory that a process has had so far.
+///
+/// # Panics
+/// If there is no such process.
+#[must_use]
+pub fn memory_peak(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a process has memory");
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
+    kilobytes << 10
+}
+
+/// How many files a process has open.
+#[must_use]
+pub fn open_files(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// Whether a process runs; one that has ended and was not waited for does not.
+#[must_use]
+pub fn is_running(pid: u32) -> bool {
+    state_of(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// Whether a process is stopped.
+#[must_use]
+pub fn is_stopped(pid: u32) -> bool {
+    state_of(pid) == Some('T')
+}
+
+/// All running processes of which a piece of the command line or of the environment (`NAME=VALUE`) is exactly this.
+#[must_use]
+pub fn with(words: &str) -> Vec<u32> {
+    let has = |pid: u32, file: &str| {
+        let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        text.split(|byte| *byte == 0).any(|piece| piece == words.as_bytes())
+    };
+    all().filter(|pid| is_running(*pid) && (has(*pid, "cmdline") || has(*pid, "environ"))).collect()
+}
+
+/// The value of a variable in a process's environment.
+#[must_use]
+pub fn variable(pid: u32, name: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let pieces = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let mut pairs =
+        pieces.filter_map(|piece| piece.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())));
+    pairs.find_map(|(key, value)| (key == name).then_some(value))
+}
+
+/// Waits until none of them runs; those that still do when the time is over.
+pub async fn until_gone(pids: &[u32], limit: Duration) -> Vec<u32> {
+    let gone = timeout(limit, async {
+        while pids.iter().any(|pid| is_running(*pid)) {
+            sleep(LOOK_INTERVAL).await;
+        }
+    });
+    gone.await.ok();
+    pids.iter().copied().filter(|pid| is_running(*pid)).collect()
+}
+
+fn all() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn state_of(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it is in parentheses and may contain anything.
+    stat.rsplit_once(") ")?.1.chars().next()
+}

@@ -1,0 +1,110 @@
+//! The rows of a fault run beside the list of faults, and what is missing.
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+pub(super) struct Table {
+    pub(super) text: String,
+    /// Why the run has failed, if it has.
+    pub(super) complaint: Option<String>,
+}
+
+/// What a test says of the fault that it played.
+#[derive(Deserialize)]
+struct Row {
+    fault: String,
+    rounds: u32,
+    seed: u64,
+    verdict: String,
+    why: Option<String>,
+    measured: String,
+}
+
+/// A line of the list.
+struct Listed<'a> {
+    fault: &'a str,
+    oracle: &'a str,
+}
+
+impl Table {
+    /// `listed` is the page with the list, `rows` the rows, one line of JSON each.
+    pub(super) fn of(listed: &str, rows: &str) -> Result<Self> {
+        let rows: Vec<Row> =
+            rows.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("a row is not of its shape")?;
+        let mut text = String::from("| fault | rounds | oracle | verdict | measured |\n|---|---|---|---|---|\n");
+        let (mut failed, mut missing) = (Vec::new(), Vec::new());
+        for Listed { fault, oracle } in faults(listed) {
+            let Some(row) = rows.iter().find(|row| row.fault == fault) else {
+                missing.push(fault);
+                text += &format!("| {fault} | – | {oracle} | NOT PLAYED | |\n");
+                continue;
+            };
+            if row.verdict == "FAILED" {
+                failed.push(format!("{fault} (SWITCHBOARD_FAULTS_SEED={})", row.seed));
+            }
+            let measured = row.why.as_ref().unwrap_or(&row.measured);
+            text += &format!("| {fault} | {} | {oracle} | {} | {measured} |\n", row.rounds, row.verdict);
+        }
+        let complaint = match (&failed[..], &missing[..]) {
+            ([], []) => None,
+            ([], _) => Some(format!("not played: {}", missing.join(", "))),
+            (_, []) => Some(format!("failed: {}", failed.join(", "))),
+            _ => Some(format!("failed: {}; not played: {}", failed.join(", "), missing.join(", "))),
+        };
+        Ok(Self { text, complaint })
+    }
+}
+
+/// The lines of the page's one table, without its head.
+fn faults(page: &str) -> impl Iterator<Item = Listed<'_>> {
+    let lines = page.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    lines.take_while(|line| line.starts_with('|')).filter_map(|line| {
+        let mut cells = line.trim_matches('|').split('|').map(str::trim);
+        Some(Listed { fault: cells.next()?, oracle: cells.nth(1)? })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::Table;
+
+    const PAGE: &str = "# Faults\n\n| fault | played | holds |\n|---|---|---|\n| killed | SIGKILL | ends once |\n| flood | much | bounded |\n\nMore.\n";
+    const KILLED: &str =
+        r#"{"fault":"killed","rounds":30,"seed":7,"verdict":"held","why":null,"measured":"end 12 ms"}"#;
+    const FLOOD: &str = r#"{"fault":"flood","rounds":1,"seed":9,"verdict":"FAILED","why":null,"measured":""}"#;
+
+    fn check(rows: &[&str], expected: &Expect) {
+        let table = Table::of(PAGE, &rows.join("\n")).unwrap();
+        expected.assert_eq(&format!("{}→ {:?}\n", table.text, table.complaint));
+    }
+
+    #[test]
+    fn a_fault_that_failed_is_named_with_its_seed() {
+        check(
+            &[KILLED, FLOOD],
+            &expect![[r#"
+            | fault | rounds | oracle | verdict | measured |
+            |---|---|---|---|---|
+            | killed | 30 | ends once | held | end 12 ms |
+            | flood | 1 | bounded | FAILED |  |
+            → Some("failed: flood (SWITCHBOARD_FAULTS_SEED=9)")
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_fault_that_was_not_played_fails_the_run() {
+        check(
+            &[KILLED],
+            &expect![[r#"
+            | fault | rounds | oracle | verdict | measured |
+            |---|---|---|---|---|
+            | killed | 30 | ends once | held | end 12 ms |
+            | flood | – | bounded | NOT PLAYED | |
+            → Some("not played: flood")
+        "#]],
+        );
+    }
+}
