@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use approvals::Withdrawal;
-use codex::ThreadOptions;
+use codex::{ThreadOptions, TurnError, TurnStatus};
 use futures_util::{StreamExt as _, stream};
 use store::{
     ApprovalFilter, ApprovalState, Change, ParkedCallFilter, ParkedCallState, ReadError, Reader, ThreadFilter,
@@ -16,6 +16,7 @@ use store::{
 
 use super::Keeper;
 use crate::board::Want;
+use crate::notice::{At, Notice};
 use crate::post::{Link, Loaded};
 use crate::record;
 use crate::running::{Held, Running};
@@ -59,10 +60,9 @@ impl Keeper {
             Ok((waiting_calls(reader, &group, &worker)?, reader.threads(&running(&group, &worker))?))
         });
         let (calls, threads) = left.await.unwrap_or_default();
-        for mut thread in threads {
+        for thread in threads {
             if self.shared.board().lease_of(&thread.id).is_none() {
-                thread.last_turn_state = Some(TurnState::Ended);
-                self.shared.store.note(Change::Thread(thread));
+                self.end_unheard(thread);
             }
         }
         for mut call in calls {
@@ -71,6 +71,25 @@ impl Keeper {
                 self.shared.store.note(Change::ParkedCall(call));
             }
         }
+    }
+
+    /// A turn has ended, and nobody knows how.
+    fn end_unheard(&self, thread: store::Thread) {
+        let at = At {
+            thread: thread.id.as_str().into(),
+            turn: thread.last_turn.as_deref().unwrap_or_default().into(),
+            worker: Arc::clone(&self.post.name),
+            key: thread.key.as_str().into(),
+        };
+        let error = TurnError {
+            message: "its end was not heard: the worker or the link to it was gone".into(),
+            kind: Some("worker_lost".into()),
+            http_status: None,
+            details: Some("work may have run".into()),
+        };
+        (self.shared.notify)(Notice::TurnEnded { at, status: TurnStatus::Lost, error: Some(error) });
+        let ended = store::Thread { last_turn_state: Some(TurnState::Ended), ..thread };
+        self.shared.store.note(Change::Thread(ended));
     }
 
     /// The turns that this worker had: those that wait for something, and those that ran when we last heard of them.

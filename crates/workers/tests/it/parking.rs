@@ -85,9 +85,9 @@ async fn a_tool_that_gives_no_result_fails_when_its_time_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hundreds_of_turns_wait_on_one_worker() {
+async fn hundreds_of_turns_wait_on_a_worker_of_eight_places() {
     const TURNS: usize = 256;
-    let setup = Setup { turns_max: TURNS, threads_loaded_max: TURNS, ..Setup::default() };
+    let setup = Setup { turns_max: 8, threads_loaded_max: TURNS, ..Setup::default() };
     let house = House::open(setup).await;
     let mut calls = Vec::new();
     for number in 0..TURNS {

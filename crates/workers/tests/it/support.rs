@@ -67,8 +67,14 @@ impl House {
 
     /// The same directory again, after a restart in the middle of this turn.
     pub(crate) async fn reopen_in_mid_turn(self, turn: Turn) -> Self {
+        self.reopen_changed(turn, |_| {}).await
+    }
+
+    /// The same directory again, after a restart in the middle of this turn with another configuration.
+    pub(crate) async fn reopen_changed(self, turn: Turn, change: impl FnOnce(&mut Setup)) -> Self {
         self.stop().await;
-        let Self { pool, approvals, store, setup, directory, .. } = self;
+        let Self { pool, approvals, store, mut setup, directory, .. } = self;
+        change(&mut setup);
         drop((turn, pool, approvals));
         store.close().await.unwrap();
         Self::open_in(setup, directory).await
