@@ -119,7 +119,8 @@ impl Callbacks {
     }
 
     /// Leaves requests to [`Client::requests`](crate::Client::requests) that are otherwise answered at once, by their
-    /// methods: fresh tokens of the account, a proof of the client's identity.
+    /// methods: fresh tokens of the account, a proof of the client's identity. The stream must be taken as soon as there
+    /// is a client: from the handshake on, what is asked waits for it.
     #[must_use]
     pub fn deferring(mut self, methods: &[&'static str]) -> Self {
         self.deferred.extend_from_slice(methods);
@@ -130,6 +131,11 @@ impl Callbacks {
     #[must_use]
     pub fn with_patience(self, patience: Patience) -> Self {
         Self { patience, ..self }
+    }
+
+    /// Whether somebody has promised to read the stream of requests.
+    pub(crate) fn expects_reader(&self) -> bool {
+        !self.deferred.is_empty()
     }
 
     /// The requests that somebody here wants to answer, whatever is otherwise done with them.

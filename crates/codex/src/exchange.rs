@@ -302,6 +302,11 @@ impl Exchange {
         self.turns.handle_status(thread, "idle", now);
     }
 
+    /// Somebody will read the stream of requests in a moment: none is declined before.
+    pub(crate) fn expect_requests(&mut self) {
+        self.requests.expect_reader();
+    }
+
     /// Whether a thread has asked something that is open.
     pub(crate) fn is_waiting(&self, thread: &str) -> bool {
         self.requests.is_waiting(thread)

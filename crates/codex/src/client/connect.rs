@@ -101,6 +101,9 @@ impl Client {
         let mut exchange =
             Exchange::new(options.limits.clone(), callbacks.patience, callbacks.methods(), options.json_rpc_field);
         exchange.tap = Tap::new(options.frames_bytes_max);
+        if callbacks.expects_reader() {
+            exchange.expect_requests();
+        }
         let pid = transport.pid();
         let shared = Arc::new(Shared::new(exchange));
         let mut task = JoinSet::new();

@@ -58,6 +58,8 @@ pub(crate) struct OpenRequests {
     /// Those that wait for whoever reads the stream of requests.
     waiting: VecDeque<RequestId>,
     has_reader: bool,
+    /// Somebody is about to read the stream: what comes before waits for them.
+    expects_reader: bool,
     reader: Option<Waker>,
     /// Callbacks that are at work, to be told when theirs needs no decision any more.
     deciders: HashMap<RequestId, Waker>,
@@ -97,7 +99,14 @@ impl OpenRequests {
 
     /// Somebody reads the stream from now on; `None` if somebody does already.
     pub(crate) fn attach_reader(&mut self) -> Option<()> {
-        (!std::mem::replace(&mut self.has_reader, true)).then_some(())
+        let was_expected = std::mem::take(&mut self.expects_reader);
+        (!std::mem::replace(&mut self.has_reader, true) || was_expected).then_some(())
+    }
+
+    /// Somebody will read the stream in a moment.
+    pub(crate) fn expect_reader(&mut self) {
+        self.has_reader = true;
+        self.expects_reader = true;
     }
 
     /// Nobody reads the stream any more: what it never handed out is returned.
