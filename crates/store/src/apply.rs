@@ -28,7 +28,8 @@ fn put<T: Table>(connection: &Connection, row: &T) -> rusqlite::Result<()> {
     let mut cells = row.cells();
     let sum = table::sum_of(&cells)?;
     cells.push(&sum as &dyn ToSql);
-    connection.execute(&table::upsert::<T>(), cells.as_slice()).map(drop)
+    // To parse such a statement costs more than to carry it out.
+    connection.prepare_cached(&table::upsert::<T>())?.execute(cells.as_slice()).map(drop)
 }
 
 fn add(connection: &Connection, added: &UsageAdded) -> rusqlite::Result<()> {
@@ -39,5 +40,6 @@ fn add(connection: &Connection, added: &UsageAdded) -> rusqlite::Result<()> {
                    output = output + excluded.output, reasoning = reasoning + excluded.reasoning,
                    turns = turns + excluded.turns";
     let UsageAdded { key, thread, day, input, cached, output, reasoning, turns } = added;
-    connection.execute(sql, params![key, thread, day, input, cached, output, reasoning, turns]).map(drop)
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.execute(params![key, thread, day, input, cached, output, reasoning, turns]).map(drop)
 }
