@@ -35,7 +35,16 @@ pub(crate) fn race(contenders: &mut [Contender<'_>]) {
     }
 }
 
+/// The CPU time of all threads of this process.
+pub(crate) fn of_process() -> Duration {
+    read(ClockId::ProcessCPUTime)
+}
+
 fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
+    read(ClockId::ThreadCPUTime)
+}
+
+fn read(clock: ClockId) -> Duration {
+    let now = clock_gettime(clock);
     Duration::new(now.tv_sec.try_into().unwrap_or_default(), now.tv_nsec.try_into().unwrap_or_default())
 }

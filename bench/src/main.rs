@@ -6,6 +6,7 @@ mod codex;
 mod cpu;
 mod demo;
 mod lines;
+mod turns;
 mod wire;
 
 use clap::Parser;
@@ -19,6 +20,8 @@ enum Bench {
     Codex,
     /// The demo worker: delta lines for each second of CPU time, and memory with idle threads.
     Demo,
+    /// Turns of the pool: CPU time, added latency and memory against the bare client, and the time to be ready.
+    Turns,
     /// The demo worker itself, as the process that is measured.
     #[command(hide = true)]
     DemoWorker(::demo::Options),
@@ -29,6 +32,7 @@ fn main() -> anyhow::Result<()> {
         Bench::Wire => wire::run(),
         Bench::Codex => codex::run(),
         Bench::Demo => demo::run(),
+        Bench::Turns => turns::run(),
         Bench::DemoWorker(options) => Ok(::demo::run(&options).map(drop)?),
     }
 }

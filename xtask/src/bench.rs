@@ -10,7 +10,7 @@ const BENCH_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What to measure: `wire`, `codex` or `demo`
+    /// What to measure: `wire`, `codex`, `demo` or `turns`
     name: String,
 }
 

@@ -48,7 +48,13 @@ impl Approvals {
     /// Outside a tokio runtime that drives IO and time.
     pub async fn open(store: Store, settings: Settings, notify: Notify) -> Result<Self, ReadError> {
         let pending = ApprovalFilter { state: Some(ApprovalState::Pending), ..ApprovalFilter::default() };
-        let rows = store.read(move |reader| reader.approvals(&pending)).await?;
+        let latest = ApprovalFilter { rows_max: Some(settings.limits.repeats_max), ..ApprovalFilter::default() };
+        let rows = store.read(move |reader| {
+            let ended = reader.approvals(&latest)?.into_iter().filter(|row| row.state != ApprovalState::Pending);
+            // The oldest first: they are the first to be forgotten.
+            Ok(ended.rev().chain(reader.approvals(&pending)?).collect::<Vec<_>>())
+        });
+        let rows = rows.await?;
         let (orders, waiting) = mpsc::channel(settings.limits.orders_waiting_max);
         let desk = Arc::new(Desk::new(store, settings));
         let mut clerk = Clerk::new(Arc::clone(&desk), notify);

@@ -7,7 +7,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::{ApprovalFilter, Change, WriteError};
+use store::{ApprovalState, Change, WriteError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep_until;
@@ -20,6 +20,7 @@ use crate::consult::Desk;
 use crate::error::{DecideError, Refused};
 use crate::offers::NotAdmitted;
 use crate::record;
+use crate::repeats::Repeats;
 use crate::rules::Then;
 use crate::settings::{Notice, Notify};
 use crate::shown::Shown;
@@ -31,8 +32,7 @@ use crate::view::View;
 pub(crate) struct Clerk {
     book: Book,
     cases: HashMap<String, Case>,
-    /// Since when the decisions of a worker's requests are those of the process that it is now, by group and worker.
-    seats: HashMap<(String, String), Stamp>,
+    repeats: Repeats,
     desk: Arc<Desk>,
     notify: Notify,
     work: JoinSet<Done>,
@@ -61,20 +61,20 @@ enum Recorded {
     Failed(WriteError),
 }
 
-/// Of a thread's approvals, how many of the latest are looked through for the same request.
-const REPEATED_ROWS_MAX: u32 = 256;
-
 impl Clerk {
     pub(crate) fn new(desk: Arc<Desk>, notify: Notify) -> Self {
-        let (book, cases, seats) = (Book::default(), HashMap::new(), HashMap::new());
-        Self { book, cases, seats, desk, notify, work: JoinSet::new() }
+        let repeats = Repeats::new(desk.settings.limits.repeats_max as usize);
+        Self { book: Book::default(), cases: HashMap::new(), repeats, desk, notify, work: JoinSet::new() }
     }
 
-    /// Takes up what an earlier run left pending.
+    /// Takes up what an earlier run left: what is pending, and decisions that a worker may not have heard of.
     pub(crate) fn load(&mut self, row: store::Approval) {
         let Some(shown) = record::shown_of(&row) else {
             return;
         };
+        if row.state != ApprovalState::Pending {
+            return self.remember(&row, &shown);
+        }
         let deadline = Stamp(row.deadline_at.unwrap_or(row.created_at));
         // A clock that was set back must not make the wait longer than it was meant to be.
         let left = deadline.since(Stamp::now()).min(deadline.since(Stamp(row.created_at)));
@@ -110,14 +110,14 @@ impl Clerk {
             Order::Decide { id, vote, reply } => self.decide(&id, vote, reply),
             Order::Withdraw { id, why, reply } => {
                 if let (Withdrawal::WorkerGone, Some(case)) = (why, self.cases.get(&id)) {
-                    self.seats.insert((case.row.group.clone(), case.row.worker.clone()), Stamp::now());
+                    self.repeats.forget(&case.row.group, &case.row.worker);
                 }
                 self.book.handle_withdrawn(&id, why);
                 reply.send(self.tickets([id])).ok();
             }
             Order::OrphanUnclaimed { group, worker, reply } => {
                 let orphans = self.book.handle_all_repeated(&group, &worker);
-                self.seats.insert((group, worker), Stamp::now());
+                self.repeats.forget(&group, &worker);
                 reply.send(self.tickets(orphans)).ok();
             }
         }
@@ -150,9 +150,8 @@ impl Clerk {
         let created = Stamp::now();
         let row = record::pending_row(&id, shown, created, created.after(timeout));
         let ruling = self.rule(shown);
-        let since = self.seats.get(&(row.group.clone(), row.worker.clone())).copied();
-        let desk = Arc::clone(&self.desk);
-        self.work.spawn(record_first(desk, row.clone(), identity, ruling.clone(), since));
+        let known = self.repeats.find(&identity).map(str::to_owned);
+        self.work.spawn(record_first(Arc::clone(&self.desk), row.clone(), ruling.clone(), known));
         self.book.handle_asked(&id, asked(shown, now() + timeout));
         self.cases.insert(id, Case { deciding: ruling, ..Case::asked(row, reply) });
     }
@@ -308,10 +307,20 @@ impl Clerk {
             };
             decider.reply.send(answer).ok();
         }
-        if let Some(view) = View::of(&record::decided_row(&case.row, &decided)) {
+        let row = record::decided_row(&case.row, &decided);
+        if let Some(shown) = record::shown_of(&row) {
+            self.remember(&row, &shown);
+        }
+        if let Some(view) = View::of(&row) {
             (self.notify)(Notice::ApprovalDecided { approval: Box::new(view) });
         }
         case.outcome.send_replace(Some(decided));
+    }
+
+    fn remember(&mut self, row: &store::Approval, shown: &Shown) {
+        if record::repeatable(row).is_some() {
+            self.repeats.insert(shown.identity(), &row.id, &shown.origin);
+        }
     }
 
     fn tickets(&self, ids: impl IntoIterator<Item = String>) -> Vec<Ticket> {
@@ -319,16 +328,10 @@ impl Clerk {
     }
 }
 
-/// Records a request, with its ruling if there is one, unless the very same was decided before by the same process.
-async fn record_first(
-    desk: Arc<Desk>,
-    row: store::Approval,
-    identity: String,
-    ruling: Option<Decided>,
-    since: Option<Stamp>,
-) -> Done {
+/// Records a request, with its ruling if there is one, unless the approval that is known for it can answer it.
+async fn record_first(desk: Arc<Desk>, row: store::Approval, ruling: Option<Decided>, known: Option<String>) -> Done {
     let id = row.id.clone();
-    if let Some((known, decided)) = find_decided(&desk, &row, identity, since).await {
+    if let Some((known, decided)) = find_decided(&desk, known).await {
         return Done::Recorded { id, recorded: Recorded::Known(known, decided) };
     }
     let mut changes = vec![Change::Audit(audit::entry(&id, "asked", &row.worker, &row.method))];
@@ -346,27 +349,12 @@ async fn record_first(
     Done::Recorded { id, recorded }
 }
 
-async fn find_decided(
-    desk: &Desk,
-    row: &store::Approval,
-    identity: String,
-    since: Option<Stamp>,
-) -> Option<(String, Decided)> {
-    let filter = ApprovalFilter {
-        group: Some(row.group.clone()),
-        worker: Some(row.worker.clone()),
-        thread: Some(row.thread.clone()),
-        rows_max: Some(REPEATED_ROWS_MAX),
-        ..ApprovalFilter::default()
-    };
-    let (turn, request) = (row.turn.clone(), row.request.clone());
-    // If the store cannot be read, the request is asked about anew: nothing is allowed by it.
-    let rows = desk.store.read(move |reader| reader.approvals(&filter)).await.ok()?;
-    let mut same = rows.into_iter().filter(|row| row.turn == turn && row.request == request).filter(|row| {
-        let is_recent = since.is_none_or(|since| Stamp(row.created_at) > since);
-        is_recent && record::shown_of(row).is_some_and(|shown| shown.identity() == identity)
-    });
-    same.find_map(|row| Some((row.id.clone(), record::repeatable(&row)?)))
+/// If the store cannot be read, the request is asked about anew: nothing is allowed by that.
+async fn find_decided(desk: &Desk, known: Option<String>) -> Option<(String, Decided)> {
+    let known = known?;
+    let row = desk.store.read(move |reader| reader.approval(&known)).await.ok()??;
+    let decided = record::repeatable(&row)?;
+    Some((row.id, decided))
 }
 
 fn asked(shown: &Shown, deadline: Instant) -> Asked {

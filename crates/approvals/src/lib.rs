@@ -28,6 +28,7 @@ mod hook;
 mod limits;
 mod offers;
 mod record;
+mod repeats;
 mod rules;
 mod settings;
 mod shown;

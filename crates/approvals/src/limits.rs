@@ -11,6 +11,8 @@ pub struct Limits {
     pub decision_timeout_max: Duration,
     /// Approvals that may wait at once; the next one is refused. Far above what people can look at.
     pub pending_max: usize,
+    /// Decisions that are known by their requests, to answer one that is repeated: far above what workers ask at once.
+    pub repeats_max: u32,
     /// How large the parameters of one request may be, with what is shown beside them.
     pub shown_bytes_max: usize,
     /// How large a verdict with its answer or reason may be.
@@ -39,6 +41,7 @@ impl Default for Limits {
             decision_timeout: Duration::from_secs(10 * 60),
             decision_timeout_max: Duration::from_secs(7 * 24 * 3600),
             pending_max: 10_000,
+            repeats_max: 4_096,
             shown_bytes_max: 4 << 20,
             verdict_bytes_max: 256 << 10,
             orders_waiting_max: 1024,

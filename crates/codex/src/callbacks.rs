@@ -24,6 +24,8 @@ use crate::requests::{self, RequestKind};
 pub struct Callbacks {
     by_kind: HashMap<RequestKind, Callback>,
     by_method: HashMap<&'static str, Callback>,
+    /// Requests that are otherwise answered at once, left to the stream of requests.
+    deferred: Vec<&'static str>,
     pub(crate) patience: Patience,
 }
 
@@ -116,15 +118,23 @@ impl Callbacks {
         self
     }
 
+    /// Leaves requests to [`Client::requests`](crate::Client::requests) that are otherwise answered at once, by their
+    /// methods: fresh tokens of the account, a proof of the client's identity.
+    #[must_use]
+    pub fn deferring(mut self, methods: &[&'static str]) -> Self {
+        self.deferred.extend_from_slice(methods);
+        self
+    }
+
     /// How long a decision may take.
     #[must_use]
     pub fn with_patience(self, patience: Patience) -> Self {
         Self { patience, ..self }
     }
 
-    /// The requests that a callback here answers with its own type.
+    /// The requests that somebody here wants to answer, whatever is otherwise done with them.
     pub(crate) fn methods(&self) -> Vec<&'static str> {
-        self.by_method.keys().copied().collect()
+        self.by_method.keys().chain(&self.deferred).copied().collect()
     }
 
     /// Starts to decide a request, or leaves it to the reader of the stream of requests.

@@ -139,6 +139,13 @@ impl Client {
         self.link.shared.ended().await
     }
 
+    /// Sends nothing more, and ends the connection: what is dropped from now on interrupts and declines nothing. A worker
+    /// that listens goes on as it was; one that is a process of ours is stopped.
+    pub fn cut(&self) {
+        self.link.shared.exchange().connection.close();
+        self.link.shared.stop(Ladder::default());
+    }
+
     /// Whether nothing more will happen on the connection; [`Self::ended`] says how that came about.
     #[must_use]
     pub fn has_ended(&self) -> bool {

@@ -297,6 +297,11 @@ impl Exchange {
         self.turns.open_item(thread, item).cloned()
     }
 
+    /// The worker says that a thread is idle.
+    pub(crate) fn handle_idle(&mut self, thread: &str, now: Instant) {
+        self.turns.handle_status(thread, "idle", now);
+    }
+
     /// Whether a thread has asked something that is open.
     pub(crate) fn is_waiting(&self, thread: &str) -> bool {
         self.requests.is_waiting(thread)

@@ -8,7 +8,6 @@ pub(crate) mod workers;
 
 use std::sync::Arc;
 
-use ::approvals::Stamp;
 use ::workers::{Caller as Orderer, Reach};
 use axum::extract::{FromRequestParts, Query};
 use axum::http::HeaderMap;
@@ -86,8 +85,4 @@ impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
         Self::new(Code::StoreUnavailable, "the store cannot be read at the moment; see /healthz").caused_by(error)
     }
-}
-
-fn stamp(unix_ms: i64) -> Stamp {
-    Stamp(unix_ms)
 }

@@ -239,33 +239,33 @@ mod tests {
 
     #[test]
     fn every_carrier_of_a_key_is_alike() {
-        let check = |lines: &[(&str, &str)], expected: Expect| {
+        let check = |lines: &[(&str, &str)], expected: &Expect| {
             let found = match key_in(&headers(lines)) {
                 Ok(key) => key.to_owned(),
                 Err(error) => format!("{error:?}"),
             };
             expected.assert_eq(&found);
         };
-        check(&[("authorization", "Bearer k")], expect!["k"]);
-        check(&[("authorization", "bearer  k ")], expect!["k"]);
-        check(&[("x-api-key", "k")], expect!["k"]);
-        check(&[("api-key", " k ")], expect!["k"]);
-        check(&[("api-key", "k"), ("authorization", "Bearer k"), ("x-api-key", "k")], expect!["k"]);
+        check(&[("authorization", "Bearer k")], &expect!["k"]);
+        check(&[("authorization", "bearer  k ")], &expect!["k"]);
+        check(&[("x-api-key", "k")], &expect!["k"]);
+        check(&[("api-key", " k ")], &expect!["k"]);
+        check(&[("api-key", "k"), ("authorization", "Bearer k"), ("x-api-key", "k")], &expect!["k"]);
         check(
             &[("api-key", "k"), ("authorization", "Bearer other")],
-            expect![[
+            &expect![[
                 r#"Error { code: KeyInvalid, message: "several different keys were sent; send one", cause: None, retry_after: None }"#
             ]],
         );
         check(
             &[("authorization", "Basic a2V5")],
-            expect![[
+            &expect![[
                 r#"Error { code: KeyInvalid, message: "the key cannot be read; send `Authorization: Bearer KEY`", cause: None, retry_after: None }"#
             ]],
         );
         check(
             &[("cookie", "key=k")],
-            expect![[
+            &expect![[
                 r#"Error { code: KeyMissing, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one", cause: None, retry_after: None }"#
             ]],
         );

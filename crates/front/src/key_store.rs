@@ -38,6 +38,7 @@ impl Keys {
     /// [`KeyError`].
     pub async fn open(store: &Store, chosen: Option<&str>) -> Result<(Self, Option<NewKey>), KeyError> {
         let keys = Self::new(chosen);
+        #[expect(clippy::redundant_closure_for_method_calls, reason = "the method itself fits one lifetime only")]
         let rows = store.read(|reader| reader.keys()).await?;
         let is_first = rows.is_empty() && chosen.is_none();
         for row in rows.iter().filter(|row| row.revoked_at.is_none()) {

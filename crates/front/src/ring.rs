@@ -157,7 +157,7 @@ mod tests {
         ring
     }
 
-    fn check(ring: &Ring, cursor: Cursor, expected: Expect) {
+    fn check(ring: &Ring, cursor: Cursor, expected: &Expect) {
         let read = ring.read(cursor, usize::MAX);
         let text = String::from_utf8(read.bytes).unwrap();
         expected.assert_eq(&format!("{text}{:?} last: {}\n", read.cursor, read.is_last));
@@ -169,7 +169,7 @@ mod tests {
         check(
             &ring,
             Cursor::After(0),
-            expect![[r#"
+            &expect![[r#"
             id: r-1
             data: {"a":1}
 
@@ -182,7 +182,7 @@ mod tests {
         check(
             &ring,
             ring.cursor("r-1").unwrap(),
-            expect![[r#"
+            &expect![[r#"
             id: r-2
             data: {"a":2}
 
@@ -194,7 +194,7 @@ mod tests {
         check(
             &ring,
             ring.now(),
-            expect![[r#"
+            &expect![[r#"
             After(2) last: true
         "#]],
         );
@@ -206,7 +206,7 @@ mod tests {
         check(
             &ring,
             Cursor::After(1),
-            expect![[r#"
+            &expect![[r#"
             id: r-2
             data: {"type":"missed","events":1,"reason":"too_old"}
 
@@ -244,7 +244,7 @@ mod tests {
         check(
             &ring,
             Cursor::After(0),
-            expect![[r#"
+            &expect![[r#"
             id: r-1
             data: {"bytes":125,"event":"text","type":"too_long"}
 
@@ -262,7 +262,7 @@ mod tests {
         check(
             &ring(&["{\r\"a\":\n1}"]),
             Cursor::After(0),
-            expect![[r#"
+            &expect![[r#"
             id: r-1
             data: { "a": 1}
 

@@ -51,9 +51,7 @@ where
     H: Handler<T, Arc<Desk>>,
     T: 'static,
 {
-    let endpoint = on(MethodFilter::GET, endpoint);
-    let answers = Answer::Text("text/plain");
-    Route { method: Method::GET, path, needs, summary, asks: &[], takes: None, answers, endpoint }
+    Route::new(Method::GET, path, needs, summary, on(MethodFilter::GET, endpoint))
 }
 
 pub(crate) fn post<H, T>(path: &'static str, needs: Needs, endpoint: H, summary: &'static str) -> Route
@@ -61,12 +59,20 @@ where
     H: Handler<T, Arc<Desk>>,
     T: 'static,
 {
-    let endpoint = on(MethodFilter::POST, endpoint);
-    let answers = Answer::Text("text/plain");
-    Route { method: Method::POST, path, needs, summary, asks: &[], takes: None, answers, endpoint }
+    Route::new(Method::POST, path, needs, summary, on(MethodFilter::POST, endpoint))
 }
 
 impl Route {
+    fn new(
+        method: Method,
+        path: &'static str,
+        needs: Needs,
+        summary: &'static str,
+        endpoint: MethodRouter<Arc<Desk>>,
+    ) -> Self {
+        Self { method, path, needs, summary, asks: &[], takes: None, answers: Answer::Text("text/plain"), endpoint }
+    }
+
     pub(crate) fn asks(self, asks: &'static [Parameter]) -> Self {
         Self { asks, ..self }
     }

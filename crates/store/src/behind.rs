@@ -40,7 +40,7 @@ impl Book {
     /// Takes a change in place of an earlier one of the same row. Numbers only grow.
     pub(crate) fn note(&mut self, number: u64, change: Change) {
         let earlier = change.subject().and_then(|subject| self.remove_subject(&subject));
-        self.put(number, merged(earlier, change));
+        self.put(number, merged(earlier.as_ref(), change));
         self.keep_to_bounds();
     }
 
@@ -57,13 +57,10 @@ impl Book {
     /// Takes back what could not be written; what was noted of the same row since stands, or is added to it.
     pub(crate) fn take_back(&mut self, notes: Vec<Noted>) {
         for Noted { number, change } in notes {
-            let later = change.subject().and_then(|subject| Some((*self.by_subject.get(&subject)?, subject)));
-            match later {
+            let later = change.subject().and_then(|subject| self.by_subject.get(&subject).copied());
+            match later.and_then(|later| Some((later, self.remove(later)?))) {
                 None => self.put(number, change),
-                Some((later, subject)) => {
-                    let newer = self.remove_subject(&subject);
-                    self.put(later, newer.map_or(change.clone(), |newer| merged(Some(change), newer)));
-                }
+                Some((later, newer)) => self.put(later, merged(Some(&change), newer)),
             }
         }
         self.keep_to_bounds();
@@ -137,8 +134,8 @@ impl Book {
 }
 
 /// What two changes of one row come to.
-fn merged(earlier: Option<Change>, mut later: Change) -> Change {
-    if let (Some(Change::Usage(earlier)), Change::Usage(later)) = (&earlier, &mut later) {
+fn merged(earlier: Option<&Change>, mut later: Change) -> Change {
+    if let (Some(Change::Usage(earlier)), Change::Usage(later)) = (earlier, &mut later) {
         later.add(earlier);
     }
     later

@@ -128,7 +128,7 @@ impl WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// A row is not as it was written.
-    #[error("a row of {table} in the store is damaged; restore a copy of the store")]
+    #[error("a row of {table} is not as it was written; restore a copy of the store")]
     Damaged {
         /// The table.
         table: &'static str,

@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::create::beside;
-use crate::error::OpenError;
+use crate::error::{OpenError, ReadError};
 use crate::migrations::{self, APPLICATION_ID};
 use crate::reader::Reader;
 use crate::rows::{Approval, ParkedCall};
@@ -82,11 +82,15 @@ fn inspect_content(path: &Path, has_log: bool) -> Result<(), OpenError> {
     if finding != "ok" {
         return Err(OpenError::Damaged { path: path.into(), finding: finding.into() });
     }
-    let reader = Reader::new(&connection);
-    reader
-        .check::<Approval>()
-        .and_then(|()| reader.check::<ParkedCall>())
-        .map_err(|error| OpenError::Damaged { path: path.into(), finding: error.to_string().into() })
+    let reader = Reader::new(connection);
+    let checked = reader.check::<Approval>().and_then(|()| reader.check::<ParkedCall>());
+    checked.map_err(|error| OpenError::Damaged {
+        path: path.into(),
+        finding: match error {
+            ReadError::Damaged { table } => format!("a row of {table} is not as it was written").into(),
+            error => error.to_string().into(),
+        },
+    })
 }
 
 /// Without a log the file is read as one that cannot change, which leaves no trace; with one, SQLite must read the log

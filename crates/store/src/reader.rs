@@ -9,8 +9,8 @@ use crate::table::{self, Table};
 use crate::words::{ApprovalState, ParkedCallState, TurnState};
 
 /// One state of the store: all that is asked of one reader fits together.
-pub struct Reader<'a> {
-    connection: &'a Connection,
+pub struct Reader {
+    connection: Connection,
 }
 
 /// Which approvals; what is `None` does not matter.
@@ -85,9 +85,17 @@ pub struct UsageFilter {
     pub to_day: Option<String>,
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(connection: &'a Connection) -> Self {
+impl Reader {
+    pub(crate) fn new(connection: Connection) -> Self {
         Self { connection }
+    }
+
+    /// Lets someone ask within one transaction.
+    pub(crate) fn ask<T>(&self, ask: impl FnOnce(&Self) -> Result<T, ReadError>) -> Result<T, ReadError> {
+        let snapshot = self.connection.unchecked_transaction()?;
+        let answer = ask(self);
+        snapshot.finish()?;
+        answer
     }
 
     /// Approvals, the newest first.
@@ -100,7 +108,7 @@ impl<'a> Reader<'a> {
         query.when("thread = ?", thread.clone());
         query.when("key = ?", key.clone());
         query.when("id < ?", before.clone());
-        self.rows(query.then("ORDER BY id DESC LIMIT ?", limit(*rows_max)))
+        self.rows(&query.then("ORDER BY id DESC LIMIT ?", limit(*rows_max)))
     }
 
     /// The approval with the id.
@@ -110,7 +118,7 @@ impl<'a> Reader<'a> {
 
     /// The steps of an approval, in their order.
     pub fn audit(&self, approval: &str) -> Result<Vec<AuditEntry>, ReadError> {
-        self.rows(Query::default().and("approval = ?", approval).then("ORDER BY number LIMIT ?", limit(None)))
+        self.rows(&Query::default().and("approval = ?", approval).then("ORDER BY number LIMIT ?", limit(None)))
     }
 
     /// Parked calls, the oldest first.
@@ -123,7 +131,7 @@ impl<'a> Reader<'a> {
         query.when("\"group\" = ?", group.clone());
         query.when("worker = ?", worker.clone());
         query.when("state = ?", state.map(|state| state.as_str().to_owned()));
-        self.rows(query.then("ORDER BY created_at, id LIMIT ?", limit(None)))
+        self.rows(&query.then("ORDER BY created_at, id LIMIT ?", limit(None)))
     }
 
     /// Threads, the newest first.
@@ -139,7 +147,7 @@ impl<'a> Reader<'a> {
         query.when("archived = ?", *archived);
         query.when("used_at < ?", *used_before);
         query.when("id < ?", before.clone());
-        self.rows(query.then("ORDER BY id DESC LIMIT ?", limit(*rows_max)))
+        self.rows(&query.then("ORDER BY id DESC LIMIT ?", limit(*rows_max)))
     }
 
     /// The thread with the id.
@@ -154,7 +162,7 @@ impl<'a> Reader<'a> {
 
     /// All keys, revoked ones too, the oldest first.
     pub fn keys(&self) -> Result<Vec<Key>, ReadError> {
-        self.rows(Query::default().then("ORDER BY created_at, id LIMIT ?", limit(None)))
+        self.rows(&Query::default().then("ORDER BY created_at, id LIMIT ?", limit(None)))
     }
 
     /// The key with the id, revoked or not.
@@ -178,10 +186,10 @@ impl<'a> Reader<'a> {
     }
 
     fn row<T: Table>(&self, query: Query) -> Result<Option<T>, ReadError> {
-        Ok(self.rows(query.then("LIMIT ?", 1))?.pop())
+        Ok(self.rows(&query.then("LIMIT ?", 1))?.pop())
     }
 
-    fn rows<T: Table>(&self, query: Query) -> Result<Vec<T>, ReadError> {
+    fn rows<T: Table>(&self, query: &Query) -> Result<Vec<T>, ReadError> {
         let mut statement = self.connection.prepare(&(table::select::<T>() + &query.sql))?;
         let mut rows = statement.query(params_from_iter(&query.values))?;
         let mut found = Vec::new();

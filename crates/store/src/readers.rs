@@ -13,7 +13,7 @@ use crate::reader::Reader;
 pub(crate) struct Readers {
     path: PathBuf,
     limits: Limits,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Reader>>,
     places: Arc<Semaphore>,
 }
 
@@ -27,7 +27,7 @@ impl Readers {
     pub(crate) async fn read<T, F>(self: &Arc<Self>, ask: F) -> Result<T, ReadError>
     where
         T: Send + 'static,
-        F: FnOnce(&Reader<'_>) -> Result<T, ReadError> + Send + 'static,
+        F: FnOnce(&Reader) -> Result<T, ReadError> + Send + 'static,
     {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| ReadError::Closed)?;
         let readers = Arc::clone(self);
@@ -48,24 +48,25 @@ impl Readers {
         self.lock().clear();
     }
 
-    fn ask<T>(&self, ask: impl FnOnce(&Reader<'_>) -> Result<T, ReadError>) -> Result<T, ReadError> {
+    fn ask<T>(&self, ask: impl FnOnce(&Reader) -> Result<T, ReadError>) -> Result<T, ReadError> {
         let idle = self.lock().pop();
-        let mut connection = idle.map_or_else(|| self.connect(), Ok)?;
-        let snapshot = connection.transaction()?;
-        let answer = ask(&Reader::new(&snapshot));
-        snapshot.finish()?;
-        self.lock().push(connection);
+        let reader = idle.map_or_else(|| self.connect(), Ok)?;
+        let answer = reader.ask(ask);
+        // One that failed is not kept: the next read begins with a new connection.
+        if !matches!(answer, Err(ReadError::Failed(_))) {
+            self.lock().push(reader);
+        }
         answer
     }
 
-    fn connect(&self) -> Result<Connection, ReadError> {
+    fn connect(&self) -> Result<Reader, ReadError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(self.limits.busy_timeout)?;
-        Ok(connection)
+        Ok(Reader::new(connection))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Reader>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -25,7 +25,7 @@ pub struct Approval {
     pub kind: String,
     /// The id of the key whose caller's turn asks.
     pub key: String,
-    /// The request's parameters, as the JSON they came as.
+    /// The request's parameters with what was shown beside them, as one JSON object.
     pub params: String,
     /// The hash of what people were shown.
     pub shown_hash: String,

@@ -90,7 +90,7 @@ impl Store {
     pub async fn read<T, F>(&self, ask: F) -> Result<T, ReadError>
     where
         T: Send + 'static,
-        F: FnOnce(&Reader<'_>) -> Result<T, ReadError> + Send + 'static,
+        F: FnOnce(&Reader) -> Result<T, ReadError> + Send + 'static,
     {
         self.open.readers.read(ask).await
     }

@@ -16,6 +16,9 @@ use queue::Queue;
 
 use crate::refused::Refused;
 
+/// Turns that may wait on one worker; a real one needs some 2 MB for each.
+const PARKED_MAX: usize = 10_000;
+
 /// A worker, by its place in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SlotId(pub(crate) usize);
@@ -51,7 +54,10 @@ pub(crate) struct Slot {
     standing: Standing,
     /// Counts its lives: what was leased in an earlier one frees nothing in this.
     life: u64,
+    /// Turns that run.
     turns: usize,
+    /// Turns that wait for a person or a caller: they cost next to nothing, and take no place.
+    parked: usize,
     /// Threads that are loaded, or about to be.
     threads: usize,
     /// Loaded threads without a turn, the longest unused first.
@@ -107,8 +113,16 @@ pub(crate) struct Lease {
     pub(crate) turn: Option<Box<str>>,
     pub(crate) decision_timeout: Option<Duration>,
     pub(crate) since: Instant,
-    pub(crate) is_parked: bool,
+    /// Requests of its turn that wait for an answer.
+    waits: usize,
     unloading: Vec<Box<str>>,
+}
+
+impl Lease {
+    /// Whether its turn waits for a person or a caller.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.waits > 0
+    }
 }
 
 /// Where a thread is.
@@ -147,9 +161,11 @@ impl Board {
         self.queue.push(&want.key, id);
         self.waits.insert(id, Wait { want, outcome: None, waker: None });
         self.assign(now);
-        if self.queue.len() > self.queue_max && self.waits[&id].outcome.is_none() {
-            self.cancel(id, now);
-            return Err(Refused::Busy { retry_after: self.retry_after() });
+        if self.queue.len() > self.queue_max {
+            // Whoever waits most gives way: it may be the one who has just come.
+            let last = self.queue.last_of_the_longest().expect("a full queue is not empty");
+            let retry_after = self.retry_after();
+            self.settle(last, Err(Refused::Busy { retry_after }));
         }
         Ok(id)
     }
@@ -196,10 +212,28 @@ impl Board {
         }
     }
 
-    /// Whether the turn of a lease waits for somebody who is not connected.
-    pub(crate) fn set_parked(&mut self, lease: LeaseId, is_parked: bool) {
-        if let Some(lease) = self.leases.get_mut(&lease) {
-            lease.is_parked = is_parked;
+    /// The turn of a lease waits for one answer more; tells whether it had not waited before.
+    pub(crate) fn park(&mut self, lease: LeaseId, now: Instant) -> bool {
+        let Some(held) = self.leases.get_mut(&lease) else { return false };
+        held.waits += 1;
+        let slot = &mut self.slots[held.slot.0];
+        let is_first = held.waits == 1;
+        if is_first && slot.life == held.life {
+            slot.turns -= 1;
+            slot.parked += 1;
+            self.assign(now);
+        }
+        is_first
+    }
+
+    /// The turn of a lease has one of its answers. It goes on, if need be above the number of places.
+    pub(crate) fn unpark(&mut self, lease: LeaseId) {
+        let Some(held) = self.leases.get_mut(&lease).filter(|held| held.is_parked()) else { return };
+        let slot = &mut self.slots[held.slot.0];
+        held.waits -= 1;
+        if !held.is_parked() && slot.life == held.life {
+            slot.turns += 1;
+            slot.parked -= 1;
         }
     }
 
@@ -230,7 +264,12 @@ impl Board {
         let Some(held) = self.leases.remove(&lease) else { return };
         self.pace.ended(now.saturating_duration_since(held.since));
         if self.slots[held.slot.0].life == held.life {
-            self.slots[held.slot.0].turns -= 1;
+            let slot = &mut self.slots[held.slot.0];
+            if held.is_parked() {
+                slot.parked -= 1;
+            } else {
+                slot.turns -= 1;
+            }
             match &held.thread {
                 Some(thread) => self.leave(thread, lease),
                 None => self.slots[held.slot.0].threads -= 1,
@@ -263,6 +302,7 @@ impl Board {
         gone.standing = standing;
         gone.life += 1;
         gone.turns = 0;
+        gone.parked = 0;
         gone.threads = 0;
         gone.idle.clear();
         self.threads.retain(|_, residence| residence.slot != slot);
@@ -362,7 +402,7 @@ impl Board {
             turn: None,
             decision_timeout: want.decision_timeout,
             since: now,
-            is_parked: false,
+            waits: 0,
             unloading: unload.clone(),
         };
         self.leases.insert(lease, held);
@@ -442,6 +482,7 @@ impl Slot {
             standing: Standing::Away,
             life: 0,
             turns: 0,
+            parked: 0,
             threads: 0,
             idle: BTreeMap::new(),
         }
@@ -449,6 +490,10 @@ impl Slot {
 
     pub(crate) fn turns(&self) -> usize {
         self.turns
+    }
+
+    pub(crate) fn parked(&self) -> usize {
+        self.parked
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -460,7 +505,7 @@ impl Slot {
     }
 
     fn has_room(&self) -> bool {
-        self.is_ready() && self.turns < self.turns_max
+        self.is_ready() && self.turns < self.turns_max && self.parked < PARKED_MAX
     }
 
     /// The threads that are loaded above the limit, as far as they have no turn.

@@ -24,7 +24,6 @@ impl Shared {
 
     /// Lets a turn run on to its end, or until it waits for somebody again.
     pub(crate) fn run_on(self: &Arc<Self>, running: Running) {
-        running.set_parked(false);
         self.see_to(run_on(Arc::clone(self), running));
     }
 }
@@ -33,7 +32,7 @@ async fn close(shared: Arc<Shared>, mut running: Running) {
     if timeout(shared.limits().interrupt_timeout, running.finish()).await.is_ok() {
         return;
     }
-    let post = Arc::clone(&running.post);
+    let (post, link) = (Arc::clone(&running.post), Arc::clone(&running.link));
     let turn = Arc::clone(&running.at.turn);
     let is_alive = running.link.client.ping(shared.limits().ping_timeout).await.is_ok();
     running.lose("the worker did not end the turn although it was told to");
@@ -44,8 +43,11 @@ async fn close(shared: Arc<Shared>, mut running: Running) {
         shared.set_state(&post, crate::WorkerState::Retiring, Some(format!("turn {turn} does not end").into()));
         timeout(shared.limits().retire_timeout, until_idle(&shared, &post)).await.ok();
     }
-    let state = if is_alive { "did not end a turn" } else { "does not answer" };
-    post.wish(Wish::Restart(format!("the worker {state}").into()));
+    // In its next life it has nothing to do with this.
+    if post.link().is_some_and(|now| Arc::ptr_eq(&now, &link)) {
+        let state = if is_alive { "did not end a turn" } else { "does not answer" };
+        post.wish(Wish::Restart(format!("the worker {state}").into()));
+    }
 }
 
 async fn doubt(shared: Arc<Shared>, post: Arc<Post>, link: Arc<Link>) {

@@ -5,13 +5,15 @@ mod tool_call;
 mod wanted;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use approvals::{Decided, Ticket, Verdict, Withdrawal};
 use codex::{Decision, Json, Pending, RequestKind, Requests};
 use tokio::task::JoinSet;
 
-use crate::post::{Link, Post};
+use crate::board::LeaseId;
+use crate::notice::{At, Notice};
+use crate::post::{Link, Persistence, Post};
 use crate::shared::Shared;
 
 /// Everything that an answer needs to know of where its request came from.
@@ -20,20 +22,11 @@ pub(crate) struct Desk {
     pub(crate) shared: Arc<Shared>,
     pub(crate) post: Arc<Post>,
     pub(crate) link: Arc<Link>,
-    pub(crate) persistence: Persistence,
-}
-
-/// What becomes of open requests when the link ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Persistence {
-    /// They are gone with the worker.
-    WithLink,
-    /// The worker may outlive the link, and asks again.
-    BeyondLink,
 }
 
 /// Whom a request is asked for.
 struct Asker {
+    lease: Option<LeaseId>,
     key: Box<str>,
     thread: Box<str>,
     turn: Box<str>,
@@ -65,11 +58,31 @@ impl Desk {
 
     async fn answer(self, pending: Pending) {
         let asker = self.asker(&pending);
+        self.park(&asker);
         match pending.asked.kind {
             RequestKind::ToolCall => self.park_call(&pending, &asker).await,
             _ => self.ask(&pending, &asker).await,
         }
+        match asker.lease {
+            Some(lease) => self.shared.board().unpark(lease),
+            // Nobody reads a turn that is not ours.
+            None => self.link.register().forget(&asker.thread),
+        }
         self.shared.wake(&asker.turn);
+    }
+
+    /// The turn waits from now on.
+    fn park(&self, asker: &Asker) {
+        let is_first = asker.lease.is_some_and(|lease| self.shared.board().park(lease, Instant::now()));
+        if is_first {
+            let at = At {
+                thread: (&*asker.thread).into(),
+                turn: (&*asker.turn).into(),
+                worker: Arc::clone(&self.post.name),
+                key: (&*asker.key).into(),
+            };
+            (self.shared.notify)(Notice::TurnParked { at });
+        }
     }
 
     async fn ask(&self, pending: &Pending, asker: &Asker) {
@@ -78,19 +91,22 @@ impl Desk {
         let ticket = match self.shared.approvals.ask(wanted).await {
             Ok(ticket) => ticket,
             Err(refused) => {
-                self.name(pending, asker, pending.asked.id.as_raw());
+                self.name(pending, asker, None);
                 return self.decline(pending, &refused.to_string());
             }
         };
-        self.post.reclaim(ticket.id());
-        self.name(pending, asker, ticket.id());
+        self.post.asked(ticket.id(), &self.link);
+        self.name(pending, asker, Some(ticket.id()));
         let ending = tokio::select! {
             biased;
             decided = ticket.decided() => Ending::Decided(decided),
             () = pending.settled() => Ending::Settled,
         };
         match ending {
-            Ending::Decided(decided) => self.tell(pending, asker, decided),
+            Ending::Decided(decided) => {
+                self.post.settled(ticket.id());
+                self.tell(pending, asker, decided);
+            }
             Ending::Settled => self.withdraw(&ticket).await,
         }
     }
@@ -119,13 +135,14 @@ impl Desk {
 
     /// Nobody waits for the decision any more.
     async fn withdraw(&self, ticket: &Ticket) {
-        let why = match (self.is_over(), self.persistence) {
+        let why = match (self.is_over(), self.link.persistence) {
             (false, _) => Withdrawal::TurnOver,
             (true, Persistence::WithLink) => Withdrawal::WorkerGone,
             // It is asked again over the next link, and found under its old id, or else the keeper sees to it.
-            (true, Persistence::BeyondLink) => return self.post.leave(ticket.id()),
+            (true, Persistence::BeyondLink) => return,
         };
         self.shared.approvals.withdraw(ticket.id(), why).await;
+        self.post.settled(ticket.id());
     }
 
     /// Whether the connection itself is over.
@@ -138,17 +155,21 @@ impl Desk {
         _ = pending.decide(&Decision::deny(reason));
     }
 
-    fn name(&self, pending: &Pending, asker: &Asker, name: &str) {
-        self.link.register().name(&asker.thread, pending.asked.id.as_raw(), name);
+    fn name(&self, pending: &Pending, asker: &Asker, name: Option<&str>) {
+        // What belongs to no thread is no event of a turn.
+        if !asker.thread.is_empty() {
+            self.link.register().settle(&asker.thread, pending.asked.id.as_raw(), name);
+        }
     }
 
     /// Whom a request is asked for; one without a turn of ours belongs to nobody but the operators.
     fn asker(&self, pending: &Pending) -> Asker {
         let thread = pending.asked.thread.clone().unwrap_or_default();
         let board = self.shared.board();
-        let lease = board.lease_of(&thread).map(|(_, lease)| lease);
+        let (id, lease) = board.lease_of(&thread).unzip();
         let turn = pending.asked.turn.clone().or_else(|| lease.and_then(|lease| lease.turn.clone()));
         Asker {
+            lease: id,
             key: lease.map(|lease| lease.key.clone()).unwrap_or_default(),
             decision_timeout: lease.and_then(|lease| lease.decision_timeout),
             turn: turn.unwrap_or_default(),

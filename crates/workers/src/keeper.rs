@@ -13,11 +13,12 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::board::Standing;
-use crate::desk::{Desk, Persistence};
+use crate::desk::Desk;
 use crate::plan::Transport;
-use crate::post::{Link, Post, Wish};
+use crate::post::{Link, Persistence, Post, Wish};
 use crate::shared::Shared;
 use crate::view::WorkerState;
+pub(crate) use reach::end_strays;
 use reach::{Found, Reached};
 
 /// How long open requests may take to be written down as over, once their connection is.
@@ -33,6 +34,15 @@ enum Ended {
     StopWished,
 }
 
+impl From<Wish> for Ended {
+    fn from(wish: Wish) -> Self {
+        match wish {
+            Wish::Restart(reason) => Self::RestartWished(reason),
+            Wish::Keep | Wish::Stop => Self::StopWished,
+        }
+    }
+}
+
 /// Keeps the worker of one post.
 pub(crate) struct Keeper {
     pub(crate) shared: Arc<Shared>,
@@ -42,6 +52,10 @@ pub(crate) struct Keeper {
 impl Keeper {
     pub(crate) async fn keep(self) {
         let mut restarts = Restarts::new(RestartPolicy::WORKER);
+        if let Transport::Stdio = self.shared.group(&self.post).transport {
+            // Its worker is gone with the Switchboard that had it: nobody should decide what nobody will hear.
+            self.orphan_what_is_not_asked(None).await;
+        }
         loop {
             self.shared.set_state(&self.post, WorkerState::Starting, None);
             let started = Instant::now();
@@ -79,6 +93,12 @@ impl Keeper {
                 self.gone(WorkerState::Restarting, Standing::Away, words.into());
                 Ok(Some(at))
             }
+            // Who runs it elsewhere starts it again when they please.
+            Verdict::GiveUp(_) if matches!(self.shared.group(&self.post).transport, Transport::Ws(_)) => {
+                restarts.reset();
+                self.gone(WorkerState::Restarting, Standing::Away, words.into());
+                Ok(Some(Instant::now() + RestartPolicy::WORKER.wait_max))
+            }
             Verdict::GiveUp(why) => {
                 let why: Box<str> = format!("{why}: {words}").into();
                 self.gone(WorkerState::Failed, Standing::Failed(why.clone()), why);
@@ -113,15 +133,15 @@ impl Keeper {
     async fn live(&self, reached: Reached) -> Ended {
         let Reached { client, found, detached } = reached;
         let requests = client.requests().expect("nobody else has this client yet");
-        let link = Arc::new(Link::new(client.clone()));
-        self.post.set_status(|status| status.pid = client.pid().or(detached.as_ref().map(supervise::Detached::pid)));
-        self.post.set_link(Some(Arc::clone(&link)));
         let persistence = match self.shared.group(&self.post).transport {
             Transport::Stdio => Persistence::WithLink,
             Transport::Unix | Transport::Ws(_) => Persistence::BeyondLink,
         };
+        let link = Arc::new(Link::new(client.clone(), persistence));
+        self.post.set_status(|status| status.pid = client.pid().or(detached.as_ref().map(supervise::Detached::pid)));
+        self.post.set_link(Some(Arc::clone(&link)));
         let (shared, post) = (Arc::clone(&self.shared), Arc::clone(&self.post));
-        let desk = Desk { shared, post, link: Arc::clone(&link), persistence };
+        let desk = Desk { shared, post, link: Arc::clone(&link) };
         let mut attending = JoinSet::new();
         attending.spawn(desk.attend(requests));
         let end = self.serve(&link, found).await;
@@ -135,13 +155,11 @@ impl Keeper {
 
     /// Makes the worker known and waits for its end, or for a wish.
     async fn serve(&self, link: &Arc<Link>, found: Found) -> Ended {
+        if let Some(ended) = self.catch_up(link, found).await {
+            return ended;
+        }
         let mut settle = std::pin::pin!(sleep(self.shared.limits().settle_timeout));
         let mut is_settled = found == Found::Fresh;
-        if is_settled {
-            self.orphan_what_is_not_asked().await;
-        } else {
-            self.reattach(link).await;
-        }
         self.shared.set_state(&self.post, WorkerState::Ready, None);
         self.shared.board().ready(self.post.slot, Instant::now());
         let mut events = link.client.events();
@@ -149,17 +167,27 @@ impl Keeper {
             tokio::select! {
                 () = &mut settle, if !is_settled => {
                     is_settled = true;
-                    self.orphan_what_is_not_asked().await;
+                    self.orphan_what_is_not_asked(Some(link)).await;
                 }
-                wish = self.post.wished() => return match wish {
-                    Wish::Restart(reason) => Ended::RestartWished(reason),
-                    Wish::Keep | Wish::Stop => Ended::StopWished,
-                },
+                wish = self.post.wished() => return wish.into(),
                 event = events.next() => match event {
                     Some(event) => self.see(link, &event),
                     None => return Ended::Broke { reason: EndReason::LinkLost, words: "".into() },
                 },
             }
+        }
+    }
+
+    /// Sees to what was there before this link. Somebody may wish otherwise meanwhile, and a link may end.
+    async fn catch_up(&self, link: &Arc<Link>, found: Found) -> Option<Ended> {
+        if found == Found::Fresh {
+            self.orphan_what_is_not_asked(Some(link)).await;
+            return None;
+        }
+        tokio::select! {
+            () = self.reattach(link) => None,
+            wish = self.post.wished() => Some(wish.into()),
+            _ = link.client.ended() => Some(Ended::Broke { reason: EndReason::LinkLost, words: "".into() }),
         }
     }
 
@@ -222,7 +250,8 @@ fn reason_of(end: &End) -> EndReason {
 /// Why there is no worker: whether that can be cured by trying again.
 fn reason_of_start(error: &StartError) -> EndReason {
     match error {
-        StartError::Spawn(_) | StartError::NoCommand | StartError::NoDirectory(_) => EndReason::CouldNotStart,
+        StartError::Spawn(error) => error.reason(),
+        StartError::NoCommand | StartError::NoDirectory(_) => EndReason::CouldNotStart,
         StartError::Connect(_) => EndReason::LinkLost,
         StartError::Handshake { cause: CallError::Unable(_), .. } => EndReason::ProtocolMismatch,
         StartError::Handshake { end, .. } => match reason_of(end) {

@@ -40,7 +40,7 @@ pub enum Notice {
         #[serde(flatten)]
         at: At,
     },
-    /// A turn waits for somebody who is not connected.
+    /// A turn waits for a person or a caller.
     TurnParked {
         /// Where it waits.
         #[serde(flatten)]

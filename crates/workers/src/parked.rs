@@ -92,7 +92,6 @@ impl Parked {
 impl Shared {
     /// Lets a turn wait without its caller.
     pub(crate) fn park(self: &Arc<Self>, running: Running) {
-        running.set_parked(true);
         let turn = Arc::clone(&running.at.turn);
         self.parked().turns.insert(Arc::clone(&turn), running);
         // The answer may have come just before.
@@ -107,6 +106,8 @@ impl Shared {
         }
         let running = parked.turns.remove(turn);
         drop(parked);
+        // One whose worker goes on without us is found again with it.
+        let running = running.filter(|running| !running.lives_on());
         running.into_iter().for_each(|running| self.run_on(running));
     }
 
@@ -120,10 +121,7 @@ impl Shared {
     pub(crate) fn claim(&self, turn: &str, caller: &Caller) -> Option<Running> {
         let mut parked = self.parked();
         parked.turns.get(turn).filter(|running| caller.reaches(&running.at.key))?;
-        let running = parked.turns.remove(turn)?;
-        drop(parked);
-        running.set_parked(false);
-        Some(running)
+        parked.turns.remove(turn)
     }
 
     /// Takes the parked turn out that waits for the result of a call.
@@ -139,9 +137,13 @@ impl Shared {
         if is_taken { Ok(()) } else { Err(NoSuchCall(call.into())) }
     }
 
-    /// Lets go of everything that waits or runs: nobody is left to see to it.
+    /// Lets go of everything that waits or runs: nobody is left to see to it. No worker is told anything: one that
+    /// outlives us goes on as it was.
     pub(crate) fn abandon(&self) {
-        self.posts.iter().for_each(|post| post.set_link(None));
+        for post in &self.posts {
+            post.link().inspect(|link| link.client.cut());
+            post.set_link(None);
+        }
         let Parked { turns, calls } = std::mem::take(&mut *self.parked());
         drop((turns, calls));
     }

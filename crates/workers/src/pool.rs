@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::beginning::Beginning;
-use crate::board::{Board, Place, Slot, SlotId, WaitId, Want};
-use crate::keeper::{Keeper, dialect};
+use crate::board::{self, Board, Place, Slot, SlotId, WaitId, Want};
+use crate::keeper::{self, Keeper, dialect};
 use crate::limits::Limits;
 use crate::notice::Notify;
 use crate::parked::{NoSuchCall, ToolResult};
@@ -73,6 +73,7 @@ impl Pool {
         }
         let board = Board::new(slots, plan.limits.queue_max);
         let shared = Arc::new(Shared::new(plan, posts, board, store, approvals, ledger, notify));
+        shared.see_to(keeper::end_strays(Arc::clone(&shared)));
         let mut keeping = JoinSet::new();
         for post in &shared.posts {
             let keeper = Keeper { shared: Arc::clone(&shared), post: Arc::clone(post) };
@@ -166,7 +167,7 @@ impl Pool {
             thread: lease.thread.clone(),
             worker: (&*self.shared.post(lease.slot).name).into(),
             key: lease.key.clone(),
-            is_parked: lease.is_parked,
+            is_parked: lease.is_parked(),
             age_ms: u64::try_from(lease.since.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
         views.collect()
@@ -179,7 +180,7 @@ impl Pool {
         let (mut turns, mut parked) = (0, 0);
         for lease in board.leases() {
             turns += 1;
-            parked += usize::from(lease.is_parked);
+            parked += usize::from(lease.is_parked());
         }
         Load { turns, parked, waiting: board.waiting() }
     }
@@ -220,7 +221,7 @@ impl Pool {
         loop {
             let mut freed = std::pin::pin!(self.shared.freed.notified());
             freed.as_mut().enable();
-            if self.shared.board().leases().all(|lease| lease.is_parked) {
+            if self.shared.board().leases().all(board::Lease::is_parked) {
                 return;
             }
             freed.await;
@@ -299,6 +300,7 @@ impl Pool {
                 Transport::Ws(_) => "ws",
             },
             turns: slot.turns(),
+            turns_parked: slot.parked(),
             turns_max: slot.turns_max,
             threads_loaded: slot.threads(),
             restarts: status.restarts,

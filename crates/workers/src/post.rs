@@ -1,7 +1,8 @@
 //! One worker of the pool, as its keeper and everybody else see it: its state, the link to it while there is one, and what
 //! is wished of it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -20,8 +21,8 @@ pub(crate) struct Post {
     status: Mutex<Status>,
     link: Mutex<Option<Arc<Link>>>,
     wish: watch::Sender<Wish>,
-    /// Approvals whose worker may ask for them again over its next link.
-    left: Mutex<BTreeSet<String>>,
+    /// Approvals that were asked for over a link, by its number, and have no end yet.
+    asked: Mutex<BTreeMap<String, u64>>,
 }
 
 /// How a worker is.
@@ -49,9 +50,21 @@ pub(crate) enum Wish {
 /// The connection to a worker in one of its lives.
 pub(crate) struct Link {
     pub(crate) client: Client,
+    pub(crate) persistence: Persistence,
+    /// No other has it.
+    pub(crate) number: u64,
     register: Mutex<Register>,
     /// Those that are loaded.
     threads: Mutex<HashMap<Box<str>, Loaded>>,
+}
+
+/// What becomes of turns and of what they wait for when a link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// They are gone with the worker.
+    WithLink,
+    /// The worker may outlive the link, and asks again.
+    BeyondLink,
 }
 
 /// A thread that is loaded, and what is known of it.
@@ -71,7 +84,7 @@ impl Post {
             status: Mutex::new(status),
             link: Mutex::new(None),
             wish: watch::Sender::new(Wish::Keep),
-            left: Mutex::default(),
+            asked: Mutex::default(),
         }
     }
 
@@ -92,19 +105,20 @@ impl Post {
         *lock(&self.link) = link;
     }
 
-    /// An approval waits for the worker to ask again.
-    pub(crate) fn leave(&self, approval: &str) {
-        lock(&self.left).insert(approval.into());
+    /// The worker has asked for an approval over a link.
+    pub(crate) fn asked(&self, approval: &str, link: &Link) {
+        lock(&self.asked).insert(approval.into(), link.number);
     }
 
-    /// The worker has asked again.
-    pub(crate) fn reclaim(&self, approval: &str) {
-        lock(&self.left).remove(approval);
+    /// An approval has its end.
+    pub(crate) fn settled(&self, approval: &str) {
+        lock(&self.asked).remove(approval);
     }
 
-    /// The approvals that the worker has not asked for again.
-    pub(crate) fn take_left(&self) -> BTreeSet<String> {
-        std::mem::take(&mut lock(&self.left))
+    /// Takes the approvals that the worker has asked for over another link, and not again over this.
+    pub(crate) fn take_left(&self, link: u64) -> Vec<String> {
+        let mut asked = lock(&self.asked);
+        asked.extract_if(.., |_, number| *number != link).map(|(approval, _)| approval).collect()
     }
 
     /// Wishes something of the keeper; nothing is wished after a stop.
@@ -135,8 +149,10 @@ impl Post {
 }
 
 impl Link {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, register: Mutex::default(), threads: Mutex::default() }
+    pub(crate) fn new(client: Client, persistence: Persistence) -> Self {
+        static LINKS: AtomicU64 = AtomicU64::new(1);
+        let number = LINKS.fetch_add(1, Ordering::Relaxed);
+        Self { client, persistence, number, register: Mutex::default(), threads: Mutex::default() }
     }
 
     pub(crate) fn register(&self) -> MutexGuard<'_, Register> {

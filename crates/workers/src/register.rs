@@ -20,27 +20,34 @@ struct Entry {
 #[derive(Debug)]
 enum State {
     Awaited(Waker),
-    Named(Box<str>),
+    /// `None` if it could not be recorded.
+    Settled(Option<Box<str>>),
 }
 
 impl Register {
-    /// A request is on record under that name.
-    pub(crate) fn name(&mut self, thread: &str, request: &str, name: &str) {
+    /// A request is on record under that name, or, without one, will not be.
+    pub(crate) fn settle(&mut self, thread: &str, request: &str, name: Option<&str>) {
+        let settled = State::Settled(name.map(Into::into));
         let entries = self.threads.entry(thread.into()).or_default();
         match entries.iter_mut().find(|entry| *entry.request == *request) {
             Some(entry) => {
-                if let State::Awaited(waker) = std::mem::replace(&mut entry.state, State::Named(name.into())) {
+                if let State::Awaited(waker) = std::mem::replace(&mut entry.state, settled) {
                     waker.wake();
                 }
             }
-            None => entries.push(Entry { request: request.into(), state: State::Named(name.into()) }),
+            None => entries.push(Entry { request: request.into(), state: settled }),
         }
     }
 
-    /// The name of a request, once it is on record, or once nothing will be recorded any more.
-    pub(crate) fn poll_name(&mut self, thread: &str, request: &str, context: &mut Context<'_>) -> Poll<Box<str>> {
+    /// The name of a request, once it is on record; `None` if it will not be.
+    pub(crate) fn poll_name(
+        &mut self,
+        thread: &str,
+        request: &str,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Box<str>>> {
         if self.is_closed {
-            return Poll::Ready(request.into());
+            return Poll::Ready(None);
         }
         let awaited = || State::Awaited(context.waker().clone());
         let entries = self.threads.entry(thread.into()).or_default();
@@ -49,7 +56,7 @@ impl Register {
             return Poll::Pending;
         };
         match &entry.state {
-            State::Named(name) => Poll::Ready(name.clone()),
+            State::Settled(name) => Poll::Ready(name.clone()),
             State::Awaited(_) => {
                 entry.state = awaited();
                 Poll::Pending
@@ -61,7 +68,7 @@ impl Register {
     pub(crate) fn name_of(&self, thread: &str, request: &str) -> Option<Box<str>> {
         let entry = self.threads.get(thread)?.iter().find(|entry| *entry.request == *request)?;
         match &entry.state {
-            State::Named(name) => Some(name.clone()),
+            State::Settled(name) => name.clone(),
             State::Awaited(_) => None,
         }
     }
@@ -87,30 +94,31 @@ impl Register {
 mod tests {
     use super::*;
 
-    fn name(register: &mut Register, request: &str) -> Option<Box<str>> {
+    fn name(register: &mut Register, request: &str) -> String {
         match register.poll_name("t", request, &mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(name) => Some(name),
-            Poll::Pending => None,
+            Poll::Ready(Some(name)) => name.into(),
+            Poll::Ready(None) => "none".into(),
+            Poll::Pending => "not yet".into(),
         }
     }
 
     #[test]
     fn a_request_has_a_name_once_it_is_on_record() {
         let mut register = Register::default();
-        assert_eq!(name(&mut register, "0"), None);
-        register.name("t", "0", "a");
-        register.name("t", "1", "b");
-        assert_eq!(name(&mut register, "0").as_deref(), Some("a"));
-        assert_eq!(name(&mut register, "1").as_deref(), Some("b"));
+        assert_eq!(name(&mut register, "0"), "not yet");
+        register.settle("t", "0", Some("a"));
+        register.settle("t", "1", Some("b"));
+        register.settle("t", "2", None);
+        assert_eq!(["0", "1", "2"].map(|request| name(&mut register, request)), ["a", "b", "none"]);
         register.forget("t");
-        assert_eq!(name(&mut register, "1"), None);
+        assert_eq!(name(&mut register, "1"), "not yet");
     }
 
     #[test]
     fn nobody_waits_for_the_name_of_a_request_whose_connection_is_over() {
         let mut register = Register::default();
-        assert_eq!(name(&mut register, "0"), None);
+        assert_eq!(name(&mut register, "0"), "not yet");
         register.close();
-        assert_eq!(name(&mut register, "0").as_deref(), Some("0"));
+        assert_eq!(name(&mut register, "0"), "none");
     }
 }

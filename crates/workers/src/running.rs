@@ -14,7 +14,7 @@ use store::Change;
 
 use crate::board::LeaseId;
 use crate::notice::{At, Notice};
-use crate::post::{Link, Post};
+use crate::post::{Link, Persistence, Post};
 use crate::shared::Shared;
 use crate::view::unix_ms;
 
@@ -34,6 +34,8 @@ pub(crate) struct Running {
     /// How many items of each kind that may have had an effect have begun.
     begun: BTreeMap<Box<str>, u32>,
     has_ended: bool,
+    /// An event about a request that is not on record yet.
+    pub(crate) held: Option<TurnEvent>,
     place: Held,
 }
 
@@ -69,6 +71,7 @@ impl Running {
             usage: Usage::default(),
             begun: BTreeMap::new(),
             has_ended: false,
+            held: None,
             place,
         };
         running.write_down(store::TurnState::Running);
@@ -129,13 +132,6 @@ impl Running {
         self.turn.steer(input).await
     }
 
-    pub(crate) fn set_parked(&self, is_parked: bool) {
-        self.place.shared.board().set_parked(self.place.lease, is_parked);
-        if is_parked {
-            self.tell(Notice::TurnParked { at: self.at.clone() });
-        }
-    }
-
     /// Its worker takes no more turns.
     pub(crate) fn retire_worker(&self) {
         self.place.shared.board().retire(self.place.lease);
@@ -144,6 +140,10 @@ impl Running {
     /// Ends it here, whatever the worker says of it later.
     pub(crate) fn end(&mut self, status: TurnStatus, error: Option<TurnError>) -> TurnEvent {
         self.has_ended = true;
+        if status == TurnStatus::Lost && self.lives_on() {
+            // Its worker goes on with it, and whoever finds the worker again finds it.
+            return TurnEvent::TurnEnded { status, error };
+        }
         let error = if status == TurnStatus::Lost { Some(self.explained(error)) } else { error };
         self.record.unsaid = self.place.shared.words().take_json(&self.at.thread);
         self.write_down(store::TurnState::Ended);
@@ -153,6 +153,11 @@ impl Running {
         self.write_usage();
         self.tell(Notice::TurnEnded { at: self.at.clone(), status, error: error.clone() });
         TurnEvent::TurnEnded { status, error }
+    }
+
+    /// Whether only the link to its worker is over, and not, as far as we know, the worker.
+    pub(crate) fn lives_on(&self) -> bool {
+        self.link.persistence == Persistence::BeyondLink && self.link.client.has_ended()
     }
 
     fn see(&mut self, event: &TurnEvent) {

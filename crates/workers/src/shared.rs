@@ -109,7 +109,6 @@ impl Shared {
             status.since = SystemTime::now();
         });
         let (worker, group) = ((&*post.name).into(), self.group(post).name.clone());
-        tracing::info!(worker = %post.name, ?state, reason = reason.as_deref(), "worker");
         (self.notify)(Notice::WorkerState { worker, group, state, reason });
     }
 }

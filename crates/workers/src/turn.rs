@@ -24,8 +24,6 @@ pub struct Turn {
     running: Option<Running>,
     at: At,
     shared: Arc<Shared>,
-    /// An event about a request that is not on record yet.
-    held: Option<TurnEvent>,
     /// When something was last told.
     told: Instant,
     timer: Pin<Box<Sleep>>,
@@ -35,7 +33,7 @@ impl Turn {
     pub(crate) fn new(running: Running, shared: Arc<Shared>) -> Self {
         let at = running.at.clone();
         let timer = Box::pin(sleep(shared.limits().stall_timeout));
-        Self { running: Some(running), at, shared, held: None, told: Instant::now(), timer }
+        Self { running: Some(running), at, shared, told: Instant::now(), timer }
     }
 
     /// Where it runs, and for whom.
@@ -73,28 +71,29 @@ impl Turn {
         self.running.as_ref().is_some_and(Running::is_waiting)
     }
 
-    /// Holds back what is not on record yet, and gives requests the names that they are decided by.
-    fn poll_held(&mut self, context: &mut Context<'_>) -> Poll<TurnEvent> {
-        let running = self.running.as_ref().expect("nothing is held after the end");
-        let Some(TurnEvent::ApprovalWanted { request, .. } | TurnEvent::ToolWanted { request, .. }) = &mut self.held
+    /// Holds back what is not on record yet, and gives requests the names that they are decided by. What is not recorded,
+    /// because it could not be or because it was over before, is not told at all.
+    fn poll_held(&mut self, context: &mut Context<'_>) -> Poll<Option<TurnEvent>> {
+        let running = self.running.as_mut().expect("nothing is held after the end");
+        let Some(TurnEvent::ApprovalWanted { request, .. } | TurnEvent::ToolWanted { request, .. }) = &mut running.held
         else {
             unreachable!("only requests are held back");
         };
         let mut named = running.link.register().poll_name(&self.at.thread, request, context);
         if named.is_pending() && self.timer.as_mut().poll(context).is_ready() {
-            // A request that was over before anybody saw it is never recorded.
             let is_open = running.link.client.open_requests().iter().any(|asked| asked.id.as_raw() == &**request);
             if is_open {
                 self.timer.as_mut().reset(Instant::now() + LOOK_INTERVAL);
                 _ = self.timer.as_mut().poll(context);
             } else {
-                named = Poll::Ready(request.clone());
+                named = Poll::Ready(None);
             }
         }
         let Poll::Ready(name) = named else { return Poll::Pending };
-        *request = name;
         self.timer.as_mut().reset(Instant::now() + self.shared.limits().stall_timeout);
-        Poll::Ready(self.held.take().expect("it was just there"))
+        let is_on_record = name.is_some();
+        name.into_iter().for_each(|name| *request = name);
+        Poll::Ready(running.held.take().filter(|_| is_on_record))
     }
 
     fn told(&mut self, mut event: TurnEvent) -> Option<TurnEvent> {
@@ -102,7 +101,7 @@ impl Turn {
         match &mut event {
             TurnEvent::ApprovalWanted { .. } | TurnEvent::ToolWanted { .. } => {
                 self.timer.as_mut().reset(self.told + LOOK_INTERVAL);
-                self.held = Some(event);
+                self.running.as_mut().expect("nothing is told after the end").held = Some(event);
                 return None;
             }
             TurnEvent::ApprovalResolved { request } => {
@@ -152,12 +151,16 @@ impl Stream for Turn {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<TurnEvent>> {
         let this = &mut *self;
         loop {
-            if this.held.is_some() {
-                return this.poll_held(context).map(Some);
-            }
             let Some(running) = &mut this.running else {
                 return Poll::Ready(None);
             };
+            if running.held.is_some() {
+                match this.poll_held(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(None) => continue,
+                    Poll::Ready(event) => return Poll::Ready(event),
+                }
+            }
             match running.poll(context) {
                 Poll::Ready(None) => this.running = None,
                 Poll::Ready(Some(event)) => {

@@ -45,6 +45,8 @@ pub struct WorkerView {
     pub transport: &'static str,
     /// Turns that it runs.
     pub turns: usize,
+    /// Turns beside them that wait for a person or a caller.
+    pub turns_parked: usize,
     /// Turns that it may run.
     pub turns_max: usize,
     /// Threads that it has loaded.
@@ -95,7 +97,7 @@ pub struct TurnView {
     pub worker: Box<str>,
     /// The key that it runs for.
     pub key: Box<str>,
-    /// Whether it waits for somebody who is not connected.
+    /// Whether it waits for a person or a caller.
     pub is_parked: bool,
     /// For how long it has had its place, in milliseconds.
     pub age_ms: u64,
@@ -106,7 +108,7 @@ pub struct TurnView {
 pub struct Load {
     /// Turns that have a place.
     pub turns: usize,
-    /// Of these, those that wait for somebody who is not connected.
+    /// Of these, those that wait for a person or a caller.
     pub parked: usize,
     /// Orders that wait for a place.
     pub waiting: usize,

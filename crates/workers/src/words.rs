@@ -7,6 +7,9 @@ use crate::shared::Shared;
 /// How many reasons wait for a thread; older ones make room.
 const WORDS_MAX: usize = 8;
 
+/// How many threads have something to be told in the middle of their turns.
+const THREADS_MAX: usize = 10_000;
+
 /// What waits to be said, by thread.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
@@ -15,6 +18,9 @@ pub(crate) struct Words {
 
 impl Words {
     fn leave(&mut self, thread: &str, word: &str) {
+        if thread.is_empty() || self.threads.len() >= THREADS_MAX && !self.threads.contains_key(thread) {
+            return;
+        }
         let words = self.threads.entry(thread.into()).or_default();
         if words.len() == WORDS_MAX {
             words.remove(0);

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::future::poll_fn;
 
-use tokio::time::{sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use wire::{Json, Outcome};
 
 use super::plan::v2::Turns;
@@ -84,9 +84,9 @@ struct OpenedThread {
 }
 
 impl OpenedThread {
-    /// Whether somebody's turn runs in it.
-    fn is_active(&self) -> bool {
-        self.status["type"] == "active"
+    /// What it does, where the worker says so.
+    fn status(&self) -> Option<&str> {
+        self.status["type"].as_str()
     }
 }
 
@@ -169,11 +169,14 @@ impl Client {
         let method = line.method.clone();
         let answer = self.send(line).await?;
         let opened: Opened = parsed(&method, &answer)?;
-        let is_busy = opened.thread.as_ref().is_some_and(OpenedThread::is_active);
+        let status = opened.thread.as_ref().and_then(OpenedThread::status).map(str::to_owned);
         let id = opened.thread.map(|thread| thread.id).or(opened.conversation_id);
         let id = id.ok_or_else(|| CallError::unexpected(&method, &"it names no thread", &answer))?;
-        if is_busy {
-            self.link.shared.exchange().handle_busy(&id);
+        match status.as_deref() {
+            Some("active") => self.link.shared.exchange().handle_busy(&id),
+            // A turn that is followed and has ended before anybody listened is over.
+            Some(_) => self.link.shared.change(|exchange| exchange.handle_idle(&id, Instant::now().into_std())),
+            None => {}
         }
         Ok(Thread { client: self.clone(), id, options, model: opened.model })
     }

@@ -85,7 +85,7 @@ pub(crate) async fn list(State(desk): State<Arc<Desk>>, Asked(wanted): Asked<Wan
 }
 
 pub(crate) async fn get(State(desk): State<Arc<Desk>>, Path(id): Path<String>) -> Result<Json<Shown>, Error> {
-    let approval = desk.approvals.get(&id).await?.ok_or_else(|| DecideError::NotFound)?;
+    let approval = desk.approvals.get(&id).await?.ok_or(DecideError::NotFound)?;
     let history = desk.approvals.history(&id).await?;
     Ok(Json(Shown { approval, history }))
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use store::ThreadFilter;
 
-use super::{Asked, rows_max, stamp};
+use super::{Asked, rows_max};
 use crate::Desk;
 use crate::error::{Code, Error};
 use crate::keys::{Caller, Scope};
@@ -96,8 +96,8 @@ impl From<store::Thread> for ThreadView {
             last_turn: row.last_turn,
             last_turn_state: row.last_turn_state.map(store::TurnState::as_str),
             unsaid: serde_json::from_str(&row.unsaid).ok(),
-            created_at: stamp(row.created_at),
-            used_at: stamp(row.used_at),
+            created_at: Stamp(row.created_at),
+            used_at: Stamp(row.used_at),
             archived: row.archived,
         }
     }

@@ -11,7 +11,7 @@ use crate::http::{Caller, exchange};
 use crate::support::{House, KEY};
 
 /// Sends a request as it is written, with its line ends put right.
-async fn check(house: &House, request: &str, expected: Expect) {
+async fn check(house: &House, request: &str, expected: &Expect) {
     let lines: Vec<_> = request.trim().lines().map(str::trim).collect();
     let answer =
         exchange(house.operator.address, &format!("{}\r\nconnection: close\r\n\r\n", lines.join("\r\n"))).await;
@@ -24,7 +24,7 @@ async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
     check(
         &house,
         "GET /healthz HTTP/1.1",
-        expect![[r#"
+        &expect![[r#"
             HTTP/1.1 400 Bad Request
             content-type: application/json
             content-length: 105
@@ -36,7 +36,7 @@ async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
     check(
         &house,
         "GET /healthz HTTP/1.1\nhost: localhost\nhost: localhost",
-        expect![[r#"
+        &expect![[r#"
             HTTP/1.1 400 Bad Request
             content-type: application/json
             content-length: 105
@@ -45,28 +45,28 @@ async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
             {"error":{"message":"send exactly one Host header","type":"invalid_request_error","code":"host_missing"}}"#]],
     )
     .await;
-    check(&house, "GET /healthz HTTP/1.1\nhost: 127.0.0.1.evil.example", expect![[r#"
+    check(&house, "GET /healthz HTTP/1.1\nhost: 127.0.0.1.evil.example", &expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
         content-length: 163
         connection: close
 
         {"error":{"message":"this Host is not served here; use localhost, or add the name to the configuration's `hosts`","type":"permission_error","code":"host_refused"}}"#]]).await;
-    check(&house, "GET http://evil.example/healthz HTTP/1.1\nhost: localhost", expect![[r#"
+    check(&house, "GET http://evil.example/healthz HTTP/1.1\nhost: localhost", &expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
         content-length: 163
         connection: close
 
         {"error":{"message":"this Host is not served here; use localhost, or add the name to the configuration's `hosts`","type":"permission_error","code":"host_refused"}}"#]]).await;
-    check(&house, "GET /healthz HTTP/1.1\nhost: localhost\norigin: http://localhost", expect![[r#"
+    check(&house, "GET /healthz HTTP/1.1\nhost: localhost\norigin: http://localhost", &expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
         content-length: 131
         connection: close
 
         {"error":{"message":"requests of web pages (with an Origin header) are refused","type":"permission_error","code":"origin_refused"}}"#]]).await;
-    check(&house, "GET /nowhere HTTP/1.1\nhost: localhost\norigin: null", expect![[r#"
+    check(&house, "GET /nowhere HTTP/1.1\nhost: localhost\norigin: null", &expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
         content-length: 131
@@ -76,7 +76,7 @@ async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
     check(
         &house,
         "GET /healthz HTTP/1.1\nhost: [::1]:4180",
-        expect![[r#"
+        &expect![[r#"
         HTTP/1.1 200 OK
         content-type: application/json
         content-length: 46
@@ -92,14 +92,14 @@ async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
 async fn errors_are_told_in_one_form() {
     let house = House::open().await;
     let limited = house.caller(&[Scope::Use]).await.key;
-    check(&house, "GET /nowhere HTTP/1.1\nhost: localhost", expect![[r#"
+    check(&house, "GET /nowhere HTTP/1.1\nhost: localhost", &expect![[r#"
         HTTP/1.1 404 Not Found
         content-type: application/json
         content-length: 130
         connection: close
 
         {"error":{"message":"there is no such route; GET /api/openapi.json lists them","type":"not_found_error","code":"route_not_found"}}"#]]).await;
-    check(&house, "DELETE /api/turns HTTP/1.1\nhost: localhost", expect![[r#"
+    check(&house, "DELETE /api/turns HTTP/1.1\nhost: localhost", &expect![[r#"
         HTTP/1.1 405 Method Not Allowed
         content-type: application/json
         allow: GET,HEAD,POST
@@ -107,7 +107,7 @@ async fn errors_are_told_in_one_form() {
         connection: close
 
         {"error":{"message":"this route does not know that method; GET /api/openapi.json lists them","type":"invalid_request_error","code":"method_not_allowed"}}"#]]).await;
-    check(&house, "GET /api/turns HTTP/1.1\nhost: localhost", expect![[r#"
+    check(&house, "GET /api/turns HTTP/1.1\nhost: localhost", &expect![[r#"
         HTTP/1.1 401 Unauthorized
         content-type: application/json
         www-authenticate: Bearer
@@ -115,7 +115,7 @@ async fn errors_are_told_in_one_form() {
         connection: close
 
         {"error":{"message":"send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one","type":"authentication_error","code":"key_missing"}}"#]]).await;
-    check(&house, "GET /api/turns HTTP/1.1\nhost: localhost\napi-key: wrong", expect![[r#"
+    check(&house, "GET /api/turns HTTP/1.1\nhost: localhost\napi-key: wrong", &expect![[r#"
         HTTP/1.1 401 Unauthorized
         content-type: application/json
         www-authenticate: Bearer
@@ -123,7 +123,7 @@ async fn errors_are_told_in_one_form() {
         connection: close
 
         {"error":{"message":"this key is not valid; it may have been revoked","type":"authentication_error","code":"key_invalid"}}"#]]).await;
-    check(&house, &format!("GET /api/workers HTTP/1.1\nhost: localhost\nx-api-key: {limited}"), expect![[r#"
+    check(&house, &format!("GET /api/workers HTTP/1.1\nhost: localhost\nx-api-key: {limited}"), &expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
         content-length: 130

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
 mod damaged;
+mod disk;
 mod full;
 mod processes;
 mod refused;

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use fastrand::Rng;
-use store::Change;
+use rusqlite::Connection;
+use store::{Change, Health, Limits, WriteError};
 
 use crate::support::{Place, approvals, pending, run, scale};
 
@@ -76,5 +78,23 @@ fn two_processes_at_once_wait_for_each_other() {
         let store = place.open();
         let kept: BTreeSet<_> = approvals(&store).await.into_iter().map(|approval| approval.id).collect();
         assert!(told.is_subset(&kept));
+    });
+}
+
+#[test]
+fn another_process_that_keeps_the_file_is_waited_for_and_told_of() {
+    run(async {
+        let place = Place::new();
+        let soon = Duration::from_millis(20);
+        let store =
+            place.open_with(Limits { busy_timeout: soon, retry_min: soon, retry_max: soon, ..Limits::default() });
+        let other = Connection::open(&place.path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let error = store.commit(vec![Change::Approval(pending("a"))]).await.unwrap_err();
+        assert_eq!(error, WriteError::Failed("database is locked".into()));
+        assert!(!store.health().borrow().is_well());
+        other.execute_batch("ROLLBACK").unwrap();
+        store.health().wait_for(Health::is_well).await.unwrap();
+        store.commit(vec![Change::Approval(pending("a"))]).await.unwrap();
     });
 }

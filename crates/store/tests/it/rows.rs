@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use store::{
-    ApprovalFilter, ApprovalState, Change, Limits, ParkedCallFilter, ReadError, Store, ThreadFilter, TurnState,
+    ApprovalFilter, ApprovalState, Change, Limits, ParkedCallFilter, ReadError, Reader, Store, ThreadFilter, TurnState,
     UsageFilter, WriteError,
 };
 
@@ -210,7 +210,7 @@ fn a_closed_store_says_so_and_leaves_one_file() {
         store.close().await.unwrap();
         assert_eq!(place.names(), ["switchboard.db"]);
         assert_eq!(store.commit(vec![Change::Approval(pending("a"))]).await, Err(WriteError::Closed));
-        assert!(matches!(store.read(|reader| reader.keys()).await, Err(ReadError::Closed)));
+        assert!(matches!(store.read(Reader::keys).await, Err(ReadError::Closed)));
         store.note(Change::Thread(thread("2")));
         assert_eq!(store.counts().notes_dropped, 1);
         let store = Store::open(&place.path, Limits::default()).unwrap();

@@ -70,6 +70,7 @@ async fn killed_switchboard(state_dir: &Path) -> (Owner, String, String) {
 }
 
 /// What the Switchboard that will be killed does.
+#[expect(clippy::print_stdout, reason = "the test reads what it leaves behind from its stdout")]
 async fn leave_and_wait() {
     let state_dir = std::env::var(STATE_DIR).unwrap();
     let (ledger, _) = Ledger::open(state_dir.as_ref()).unwrap();

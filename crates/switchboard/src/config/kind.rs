@@ -17,13 +17,15 @@ use crate::worker::Worker;
 pub(super) struct Kind<T> {
     /// What a reader of a complaint is told.
     pub(super) expected: String,
-    read: Box<dyn Fn(Raw<'_>, &Place<'_>) -> Option<T>>,
+    read: Read<T>,
     show: Box<dyn Fn(&T) -> String>,
     /// The words to choose from, where there are some.
     pub(super) choices: Vec<&'static str>,
     /// Whether not even a complaint may repeat what was typed.
     pub(super) is_secret: bool,
 }
+
+type Read<T> = Box<dyn Fn(Raw<'_>, &Place<'_>) -> Option<T>>;
 
 /// A value as it was typed.
 #[derive(Clone, Copy)]

@@ -165,6 +165,16 @@ fn paths_begin_where_they_are_written() {
 }
 
 #[test]
+fn the_built_in_profile_is_the_default_whatever_others_are_called() {
+    let others = "[profiles.another]\nmodel = \"x\"\n";
+    for file in [others.to_owned(), format!("{others}[profiles.codex]\neffort = \"high\"\n")] {
+        let profiles = resolved(&file).config.profiles;
+        let names: Vec<&str> = profiles.iter().map(|profile| &*profile.name).collect();
+        assert_eq!(names, ["codex", "another"]);
+    }
+}
+
+#[test]
 fn every_problem_is_told_with_its_line_and_the_nearest_key() {
     check_problems(
         "\

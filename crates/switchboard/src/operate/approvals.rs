@@ -93,7 +93,7 @@ fn list(answer: &Value) -> String {
         return "nothing waits for a decision\n".into();
     }
     let fields = ["id", "kind", "state", "thread", "created_at"];
-    let what = approvals.iter().map(|approval| subject(approval));
+    let what = approvals.iter().map(subject);
     let listed = rows(answer, "approvals", fields).into_iter().zip(what);
     let listed: Vec<[String; 6]> =
         listed.map(|([id, kind, state, thread, at], what)| [id, kind, state, thread, at, what]).collect();

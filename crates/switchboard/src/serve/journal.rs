@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use approvals::{DecidedView, Notice as Asked, View};
 use front::Feed;
+use serde::Serialize;
 use tracing::{debug, info, warn};
 use workers::{At, Notice, WorkerState};
 
@@ -29,19 +30,19 @@ pub(super) fn of_approvals(feed: &Feed) -> approvals::Notify {
 fn log_workers(notice: &Notice) {
     match notice {
         Notice::WorkerState { worker, group, state, reason } => {
-            let (worker, group) = (&**worker, &**group);
+            let (worker, group, is) = (&**worker, &**group, word(state));
             match state {
                 WorkerState::Failed => {
-                    warn!(worker, group, ?state, "a worker has failed; `switchboard workers` says why");
+                    warn!(worker, group, state = is, "a worker has failed; `switchboard workers` says why");
                 }
-                WorkerState::Restarting | WorkerState::Retiring => warn!(worker, group, ?state, "worker"),
+                WorkerState::Restarting | WorkerState::Retiring => warn!(worker, group, state = is, "worker"),
                 WorkerState::Starting | WorkerState::Ready | WorkerState::Stopped => {
-                    info!(worker, group, ?state, "worker")
+                    info!(worker, group, state = is, "worker")
                 }
             }
             // It may quote what the worker wrote to stderr.
             if let Some(reason) = reason.as_deref() {
-                debug!(worker, group, ?state, reason, "worker");
+                debug!(worker, group, state = is, reason, "worker");
             }
         }
         Notice::ThreadOpened { thread, worker, key } => {
@@ -59,7 +60,7 @@ fn log_workers(notice: &Notice) {
             let At { thread, turn, worker, key } = at;
             let (thread, turn, worker, caller) = (&**thread, &**turn, &**worker, &**key);
             let kind = error.as_ref().and_then(|error| error.kind.as_deref());
-            info!(thread, turn, worker, caller, ?status, kind, "turn ended");
+            info!(thread, turn, worker, caller, status = word(status), kind, "turn ended");
             // It may quote what was said.
             if let Some(error) = error {
                 debug!(thread, turn, worker, caller, message = &*error.message, "turn ended");
@@ -92,4 +93,10 @@ fn log_approvals(notice: &Asked) {
             );
         }
     }
+}
+
+/// A word as the operator API has it.
+fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().unwrap_or_default().into()
 }

@@ -7,6 +7,7 @@ use testkit::workplace::Workplace;
 
 use crate::command::{Ended, Run, State};
 use crate::record::{joined, pair};
+use crate::served::Served;
 
 struct Real {
     binary: String,
@@ -103,4 +104,29 @@ fn a_thread_of_the_real_worker_goes_on() {
     let second = real.ask(&state, &["--json", "--thread", thread.as_str().unwrap(), "[[text]]"]).end();
     assert_eq!(second.code(), Some(0), "{}", second.stderr);
     assert_eq!(names(&second), names(&first));
+}
+
+#[test]
+fn a_server_with_the_real_worker_answers() {
+    let (real, state) = (Real::new(), State::new());
+    let served = Served::start_with(&state, &["--worker", &real.binary], &[("CODEX_HOME", &real.home)]);
+    let answered = served.command(&["ask", "--cd", &real.project, "[[text]]"]);
+    assert_eq!((answered.code(), answered.stdout.as_str()), (Some(0), "Hello from mock.\n"), "{}", answered.stderr);
+    assert_eq!(served.json(&["workers"])["workers"][0]["dialect"], "v2");
+    assert_eq!(served.stop().code(), Some(0));
+}
+
+#[test]
+fn the_doctor_finds_the_real_worker_healthy() {
+    let (real, state) = (Real::new(), State::new());
+    let variables = [
+        ("CODEX_HOME", real.home.as_str()),
+        ("SWITCHBOARD_WORKERS_MAIN_COMMAND", &real.binary),
+        ("SWITCHBOARD_LISTEN", "127.0.0.1:0"),
+    ];
+    let examined = state.run_with(&["doctor"], &variables).end();
+    assert_eq!(examined.code(), Some(0), "{}", examined.stdout);
+    for line in ["main: home", "speaks v2", "needs no login"] {
+        assert!(examined.stdout.contains(line), "{line}\n{}", examined.stdout);
+    }
 }

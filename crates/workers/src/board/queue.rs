@@ -37,24 +37,31 @@ impl<T: Copy + PartialEq> Queue<T> {
         for turn in 0..self.keys.len() {
             let waiting = &self.waiting[&self.keys[turn]];
             if let Some(at) = waiting.iter().position(|item| can_be_served(*item)) {
-                return Some(self.take_at(turn, at));
+                return Some(self.take_at(turn, at, self.keys.len() - 1));
             }
         }
         None
     }
 
-    /// Takes one item out, wherever it stands.
+    /// What came last of the key that has most waiting; of several such keys, of the one that is served last.
+    pub(crate) fn last_of_the_longest(&self) -> Option<T> {
+        let longest = self.keys.iter().max_by_key(|key| self.waiting[*key].len())?;
+        self.waiting[longest].back().copied()
+    }
+
+    /// Takes one item out, wherever it stands; its key keeps its place in the line.
     pub(crate) fn remove(&mut self, item: T) {
         let found = self.keys.iter().enumerate().find_map(|(turn, key)| {
             let at = self.waiting[key].iter().position(|waiting| *waiting == item)?;
             Some((turn, at))
         });
         if let Some((turn, at)) = found {
-            self.take_at(turn, at);
+            self.take_at(turn, at, turn);
         }
     }
 
-    fn take_at(&mut self, turn: usize, at: usize) -> T {
+    /// Takes an item out; its key, if it has more, stands in that place of the line from now on.
+    fn take_at(&mut self, turn: usize, at: usize, next_turn: usize) -> T {
         let key = self.keys.remove(turn).expect("the key was just seen");
         let waiting = self.waiting.get_mut(&key).expect("a key in line has something waiting");
         let item = waiting.remove(at).expect("the item was just seen");
@@ -62,7 +69,7 @@ impl<T: Copy + PartialEq> Queue<T> {
         if waiting.is_empty() {
             self.waiting.remove(&key);
         } else {
-            self.keys.push_back(key);
+            self.keys.insert(next_turn, key);
         }
         item
     }
@@ -96,6 +103,17 @@ mod tests {
         assert_eq!(queue.take(|item| item != 1), Some(10));
         assert_eq!(queue.take(|item| item != 1), None);
         assert_eq!(drained(queue), [1]);
+    }
+
+    #[test]
+    fn the_longest_line_gives_way_first() {
+        let mut queue = queue(&[("a", 1), ("a", 2), ("a", 3), ("b", 10)]);
+        let mut gone = Vec::new();
+        while let Some(last) = queue.last_of_the_longest() {
+            queue.remove(last);
+            gone.push(last);
+        }
+        assert_eq!(gone, [3, 2, 10, 1], "the last key of the line gives way first");
     }
 
     #[test]

@@ -46,6 +46,8 @@ impl Play {
             ["order", name, key, group, thread] => self.order(name, key, group, Some(thread)),
             ["loaded", name, thread] => self.board.loaded(self.leases[name], thread),
             ["unloaded", name, thread] => self.board.unloaded(self.leases[name], thread),
+            ["park", name] => _ = self.board.park(self.leases[name], now),
+            ["unpark", name] => self.board.unpark(self.leases[name]),
             ["free", name] => self.board.free(self.leases[name], now),
             ["cancel", name] => self.board.cancel(self.waits.remove(name).unwrap(), now),
             ["drain"] => self.board.drain(),
@@ -148,10 +150,32 @@ fn whoever_waits_is_served_in_turn_by_key_and_the_queue_has_an_end() {
          free b1",
         expect![[r#"
             a1 on 0
-            b2 refused: all workers are busy: try again in 5 s
+            a4 refused: all workers are busy: try again in 6 s
             a2 on 0
             b1 on 0
             a3 on 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_turn_that_waits_takes_no_place_and_goes_on_above_their_number() {
+    check(
+        Play::new(&[(0, 1, 9)], 9),
+        "ready 0
+         order a k 0
+         order b k 0
+         park a
+         park a
+         unpark a
+         order c k 0
+         unpark a
+         free b
+         free a",
+        expect![[r#"
+            a on 0
+            b on 0
+            c on 0
         "#]],
     );
 }
@@ -264,6 +288,8 @@ enum Step {
     Cancel(usize),
     Load(usize),
     Unload(usize),
+    Park(usize),
+    Unpark(usize),
     Free(usize),
     Ready(usize),
     Retire(usize),
@@ -278,6 +304,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..8usize).prop_map(Step::Cancel),
         4 => (0..8usize).prop_map(Step::Load),
         2 => (0..8usize).prop_map(Step::Unload),
+        2 => (0..8usize).prop_map(Step::Park),
+        2 => (0..8usize).prop_map(Step::Unpark),
         4 => (0..8usize).prop_map(Step::Free),
         3 => (0..4usize).prop_map(Step::Ready),
         1 => (0..8usize).prop_map(Step::Retire),
@@ -326,6 +354,8 @@ fn law(steps: &[Step]) -> Result<(), TestCaseError> {
                     board.unloaded(held[*at].place.lease, &thread);
                 }
             }
+            Step::Park(at) if *at < held.len() => _ = board.park(held[*at].place.lease, now),
+            Step::Unpark(at) if *at < held.len() => board.unpark(held[*at].place.lease),
             Step::Free(at) if *at < held.len() => board.free(held.remove(*at).place.lease, now),
             Step::Ready(slot) => board.ready(SlotId(*slot), now),
             Step::Retire(at) if *at < held.len() => board.retire(held[*at].place.lease),
@@ -347,7 +377,7 @@ fn law(steps: &[Step]) -> Result<(), TestCaseError> {
     }
     waits.into_iter().for_each(|(id, _)| board.cancel(id, now));
     prop_assert!(board.leases.is_empty() && board.waits.is_empty() && board.queue.len() == 0);
-    prop_assert!(board.slots.iter().all(|slot| slot.turns == 0));
+    prop_assert!(board.slots.iter().all(|slot| slot.turns + slot.parked == 0));
     Ok(())
 }
 
@@ -356,8 +386,8 @@ fn check_invariants(board: &Board, waiting: usize) -> Result<(), TestCaseError> 
     for (at, slot) in board.slots.iter().enumerate() {
         let here: Vec<_> =
             board.leases.values().filter(|lease| lease.slot.0 == at && lease.life == slot.life).collect();
-        prop_assert_eq!(slot.turns, here.len());
-        prop_assert!(slot.turns <= slot.turns_max);
+        let parked = here.iter().filter(|lease| lease.is_parked()).count();
+        prop_assert_eq!((slot.parked, slot.turns), (parked, here.len() - parked));
         let residents = board.threads.values().filter(|residence| residence.slot.0 == at).count();
         let unnamed = here.iter().filter(|lease| lease.thread.is_none()).count();
         prop_assert_eq!(slot.threads, residents + unnamed, "of slot {}", at);

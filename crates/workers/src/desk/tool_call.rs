@@ -1,16 +1,17 @@
 //! A call of a caller's tool: parked until the caller brings the result, which may be over another connection, or until
 //! its deadline.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use codex::{Json, Pending};
 use serde_json::{Value, json};
-use store::{Change, ParkedCall, ParkedCallState};
+use store::{Change, ParkedCall, ParkedCallFilter, ParkedCallState};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::{Asker, Desk, Persistence};
+use super::{Asker, Desk};
 use crate::parked::{Call, ToolResult};
+use crate::post::Persistence;
 use crate::view::unix_ms;
 
 /// How a parked call came to its end.
@@ -23,18 +24,19 @@ enum Ending {
 
 impl Desk {
     pub(super) async fn park_call(&self, pending: &Pending, asker: &Asker) {
-        let mut row = self.row(pending, asker);
+        let mut row = self.row(pending, asker).await;
         if let Err(error) = self.shared.store.commit(vec![Change::ParkedCall(row.clone())]).await {
-            self.name(pending, asker, pending.asked.id.as_raw());
+            self.name(pending, asker, None);
             return self.decline(pending, &format!("the call could not be kept: {error}"));
         }
         let (answer, answered) = oneshot::channel();
         let call = Call { key: asker.key.clone(), thread: asker.thread.clone(), turn: asker.turn.clone(), answer };
         self.shared.parked().expect(&row.id, call);
-        self.name(pending, asker, pending.asked.id.as_raw());
+        self.name(pending, asker, Some(pending.asked.id.as_raw()));
+        let patience = Duration::from_millis(row.deadline_at.unwrap_or(0).saturating_sub(now()).max(0).unsigned_abs());
         let ending = tokio::select! {
             biased;
-            answered = timeout(self.shared.limits().tool_call_timeout, answered) => match answered {
+            answered = timeout(patience, answered) => match answered {
                 Ok(Ok(result)) => Ending::Answered(result),
                 Ok(Err(_)) | Err(_) => Ending::Expired,
             },
@@ -51,7 +53,7 @@ impl Desk {
                 ParkedCallState::Expired
             }
             // The worker asks again over the next link, and the row is found.
-            Ending::Settled if self.is_over() && self.persistence == Persistence::BeyondLink => return,
+            Ending::Settled if self.is_over() && self.link.persistence == Persistence::BeyondLink => return,
             Ending::Settled => ParkedCallState::Orphaned,
         };
         self.shared.store.note(Change::ParkedCall(row));
@@ -64,10 +66,27 @@ impl Desk {
         _ = pending.answer_raw(Ok(&answer));
     }
 
-    fn row(&self, pending: &Pending, asker: &Asker) -> ParkedCall {
+    /// The call as it is kept. One that is asked again over another link keeps its deadline.
+    async fn row(&self, pending: &Pending, asker: &Asker) -> ParkedCall {
+        let row = self.new_row(pending, asker);
+        let same = ParkedCallFilter {
+            id: Some(row.id.clone()),
+            key: Some(row.key.clone()),
+            thread: Some(row.thread.clone()),
+            state: Some(ParkedCallState::Waiting),
+            ..ParkedCallFilter::default()
+        };
+        let kept = self.shared.store.read(move |reader| reader.parked_calls(&same)).await.unwrap_or_default();
+        match kept.into_iter().find(|kept| kept.turn == row.turn && kept.request == row.request) {
+            Some(ParkedCall { created_at, deadline_at, .. }) => ParkedCall { created_at, deadline_at, ..row },
+            None => row,
+        }
+    }
+
+    fn new_row(&self, pending: &Pending, asker: &Asker) -> ParkedCall {
         let params: Value = pending.asked.params.parse().unwrap_or_default();
         let text = |name: &str| params[name].as_str().unwrap_or_default().to_owned();
-        let now = unix_ms(SystemTime::now()).cast_signed();
+        let now = now();
         let wait = i64::try_from(self.shared.limits().tool_call_timeout.as_millis()).unwrap_or(i64::MAX);
         ParkedCall {
             id: text("callId"),
@@ -85,4 +104,8 @@ impl Desk {
             deadline_at: Some(now.saturating_add(wait)),
         }
     }
+}
+
+fn now() -> i64 {
+    unix_ms(SystemTime::now()).cast_signed()
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codex::{Callbacks, Client, End, Endpoint, Launch, Options, Patience, StartError};
@@ -9,19 +10,24 @@ use supervise::{Detached, EndReason, Ladder, Owner};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Ended, Keeper, reason_of_start};
-use crate::plan::Transport;
-use crate::post::Wish;
+use crate::plan::{Group, Transport};
+use crate::shared::Shared;
 
 /// Our name, as workers are told it.
 const CLIENT_NAME: &str = "switchboard";
 /// Approvals have their own deadlines, kept by their book; the client's is only a net below it.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Requests that nobody but a hook can answer; without one they are refused.
+const FOR_HOOKS: [&str; 2] = ["account/chatgptAuthTokens/refresh", "attestation/generate"];
 /// How long the client waits beyond what a parked call may take.
 const TOOL_CALL_SPARE: Duration = Duration::from_secs(60);
 /// How often to try a socket that is not there yet.
 const CONNECT_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a worker whose link has ended may take to end itself, before it is taken to be alive.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The longest path of a unix socket: the system has room for 108 bytes, of which the last is zero.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// A worker that can be spoken to.
 pub(super) struct Reached {
@@ -44,10 +50,7 @@ impl Keeper {
     pub(super) async fn reach(&self) -> Result<Reached, Ended> {
         tokio::select! {
             reached = self.reach_now() => reached,
-            wish = self.post.wished() => Err(match wish {
-                Wish::Restart(reason) => Ended::RestartWished(reason),
-                Wish::Keep | Wish::Stop => Ended::StopWished,
-            }),
+            wish = self.post.wished() => Err(wish.into()),
         }
     }
 
@@ -76,6 +79,11 @@ impl Keeper {
             self.forget_detached();
             return None;
         };
+        if *entry.fingerprint != *self.fingerprint() {
+            tracing::warn!(worker = %self.post.name, "its configuration has changed: the running worker is replaced");
+            self.end_detached(detached).await;
+            return None;
+        }
         let endpoint = Endpoint::unix(&entry.socket);
         match self.connect(&endpoint, &mut detached).await {
             Ok(client) => Some(Reached { client, found: Found::Running, detached: Some(detached) }),
@@ -90,9 +98,13 @@ impl Keeper {
     }
 
     async fn start_detached(&self) -> Result<Reached, Ended> {
-        let unkept = |error: supervise::LedgerError| could_not_start(&error.to_string());
+        // The disk may be full, and will not always be.
+        let unkept = |error: supervise::LedgerError| Ended::Broke {
+            reason: EndReason::StartRefused,
+            words: error.to_string().into(),
+        };
+        let socket = self.socket()?;
         let owner = self.shared.ledger.announce(&self.post.name).map_err(unkept)?;
-        let socket = self.state_file("sock");
         // One that is left by a worker that is gone would keep the next from listening.
         fs::remove_file(&socket).ok();
         let mut launch = self.launch(owner);
@@ -100,8 +112,7 @@ impl Keeper {
         let log = self.state_file("log");
         let spawned = launch.spawn_detached(&log, supervise::Limits::default());
         let mut detached = spawned.map_err(|error| broke(&StartError::Spawn(error)))?;
-        let program = self.shared.group(&self.post).program.to_string_lossy();
-        let entry = detached.entry(&self.post.name, socket.clone(), &program);
+        let entry = detached.entry(&self.post.name, socket.clone(), &self.fingerprint());
         if let Err(error) = self.shared.ledger.record(entry) {
             detached.stop(Ladder::default()).await;
             return Err(unkept(error));
@@ -157,6 +168,13 @@ impl Keeper {
         }
     }
 
+    /// What its worker is started from. Values of variables may be secrets, and are left out.
+    fn fingerprint(&self) -> String {
+        let Group { program, args, codex_home, env, cwd, rlimits, .. } = self.shared.group(&self.post);
+        let names: Vec<_> = env.iter().map(|(name, _)| name).collect();
+        format!("{program:?} {args:?} {codex_home:?} {names:?} {cwd:?} {rlimits:?}")
+    }
+
     fn launch(&self, owner: Owner) -> Launch {
         let group = self.shared.group(&self.post);
         let mut env = group.env.clone();
@@ -181,15 +199,46 @@ impl Keeper {
         };
         Options {
             experimental_api: true,
-            callbacks: Callbacks::new().with_patience(patience),
+            callbacks: Callbacks::new().with_patience(patience).deferring(&FOR_HOOKS),
             call_timeout: limits.call_timeout,
             frames_bytes_max: limits.frames_bytes_max,
             ..Options::new(CLIENT_NAME, &self.shared.plan.client_version)
         }
     }
 
+    /// Where the worker is to listen, if the system can have a socket there.
+    fn socket(&self) -> Result<PathBuf, Ended> {
+        let socket = self.state_file("sock");
+        let bytes = socket.as_os_str().len();
+        if bytes <= SOCKET_PATH_BYTES_MAX {
+            return Ok(socket);
+        }
+        let path = socket.display();
+        Err(could_not_start(&format!(
+            "the socket path {path} has {bytes} bytes, more than the {SOCKET_PATH_BYTES_MAX} that a socket can have: \
+             choose a shorter state directory"
+        )))
+    }
+
     fn state_file(&self, ending: &str) -> PathBuf {
         self.shared.plan.state_dir.join(format!("{}.{ending}", self.post.name))
+    }
+}
+
+/// Ends the detached workers that no group has any more.
+pub(crate) async fn end_strays(shared: Arc<Shared>) {
+    let is_ours = |name: &str| {
+        let post = shared.posts.iter().find(|post| *post.name == *name);
+        post.is_some_and(|post| matches!(shared.group(post).transport, Transport::Unix))
+    };
+    for entry in shared.ledger.detached().into_iter().filter(|entry| !is_ours(&entry.name)) {
+        if let Some(stray) = Detached::find(&entry, supervise::Limits::default()) {
+            let exit = stray.stop(Ladder::default()).await;
+            tracing::warn!(worker = %entry.name, %exit, "a detached worker that is in no group any more was stopped");
+        }
+        if let Err(error) = shared.ledger.forget(&entry.name) {
+            tracing::warn!(worker = %entry.name, %error, "the state file cannot be written");
+        }
     }
 }
 

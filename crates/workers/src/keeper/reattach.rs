@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use approvals::Withdrawal;
-use codex::ThreadOptions;
+use codex::{ThreadOptions, TurnError, TurnStatus};
+use futures_util::{StreamExt as _, stream};
 use store::{
     ApprovalFilter, ApprovalState, Change, ParkedCallFilter, ParkedCallState, ReadError, Reader, ThreadFilter,
     TurnState,
@@ -15,9 +16,13 @@ use store::{
 
 use super::Keeper;
 use crate::board::Want;
+use crate::notice::{At, Notice};
 use crate::post::{Link, Loaded};
 use crate::record;
 use crate::running::{Held, Running};
+
+/// How many threads are resumed at once.
+const RESUMES_MAX: usize = 16;
 
 /// A turn that may still run.
 struct Open {
@@ -35,28 +40,56 @@ impl Keeper {
                 return;
             }
         };
-        for open in open.into_values() {
+        let following = stream::iter(open.into_values()).for_each_concurrent(RESUMES_MAX, async |open| {
             let (thread, turn) = (open.record.id.clone(), open.turn.clone());
             if let Err(error) = self.follow(link, open).await {
                 tracing::warn!(worker = %self.post.name, thread, turn, %error, "a turn is not found again");
             }
-        }
+        });
+        following.await;
     }
 
-    /// Whatever this worker was known to have asked, and does not ask any more, is over.
-    pub(super) async fn orphan_what_is_not_asked(&self) {
+    /// Whatever this worker was known to have asked, and has not asked over this link, is over; so are its turns.
+    pub(super) async fn orphan_what_is_not_asked(&self, link: Option<&Arc<Link>>) {
         let (group, worker) = (self.shared.group(&self.post).name.to_string(), self.post.name.to_string());
-        for approval in self.post.take_left() {
+        for approval in self.post.take_left(link.map_or(0, |link| link.number)) {
             self.shared.approvals.withdraw(&approval, Withdrawal::WorkerGone).await;
         }
         self.shared.approvals.orphan_unclaimed(&group, &worker).await;
-        let calls = self.shared.store.read(move |reader| waiting_calls(reader, &group, &worker)).await;
-        for mut call in calls.unwrap_or_default() {
+        let left = self.shared.store.read(move |reader| {
+            Ok((waiting_calls(reader, &group, &worker)?, reader.threads(&running(&group, &worker))?))
+        });
+        let (calls, threads) = left.await.unwrap_or_default();
+        for thread in threads {
+            if self.shared.board().lease_of(&thread.id).is_none() {
+                self.end_unheard(thread);
+            }
+        }
+        for mut call in calls {
             if !self.shared.parked().is_expected(&call.id, &call.thread) {
                 call.state = ParkedCallState::Orphaned;
                 self.shared.store.note(Change::ParkedCall(call));
             }
         }
+    }
+
+    /// A turn has ended, and nobody knows how.
+    fn end_unheard(&self, thread: store::Thread) {
+        let at = At {
+            thread: thread.id.as_str().into(),
+            turn: thread.last_turn.as_deref().unwrap_or_default().into(),
+            worker: Arc::clone(&self.post.name),
+            key: thread.key.as_str().into(),
+        };
+        let error = TurnError {
+            message: "its end was not heard: the worker or the link to it was gone".into(),
+            kind: Some("worker_lost".into()),
+            http_status: None,
+            details: Some("work may have run".into()),
+        };
+        (self.shared.notify)(Notice::TurnEnded { at, status: TurnStatus::Lost, error: Some(error) });
+        let ended = store::Thread { last_turn_state: Some(TurnState::Ended), ..thread };
+        self.shared.store.note(Change::Thread(ended));
     }
 
     /// The turns that this worker had: those that wait for something, and those that ran when we last heard of them.
@@ -95,22 +128,17 @@ impl Keeper {
     }
 }
 
-fn open_turns(reader: &Reader<'_>, group: &str, worker: &str) -> Result<BTreeMap<String, Open>, ReadError> {
+fn open_turns(reader: &Reader, group: &str, worker: &str) -> Result<BTreeMap<String, Open>, ReadError> {
     let pending = ApprovalFilter {
         state: Some(ApprovalState::Pending),
         group: Some(group.into()),
         worker: Some(worker.into()),
         ..ApprovalFilter::default()
     };
-    let running = ThreadFilter {
-        group: Some(group.into()),
-        worker: Some(worker.into()),
-        last_turn_state: Some(TurnState::Running),
-        ..ThreadFilter::default()
-    };
     let asked = reader.approvals(&pending)?.into_iter().map(|row| (row.thread, row.turn, row.key));
     let called = waiting_calls(reader, group, worker)?.into_iter().map(|row| (row.thread, row.turn, row.key));
-    let running = reader.threads(&running)?.into_iter().filter_map(|row| Some((row.id, row.last_turn?, row.key)));
+    let running =
+        reader.threads(&running(group, worker))?.into_iter().filter_map(|row| Some((row.id, row.last_turn?, row.key)));
     let mut open = BTreeMap::new();
     for (thread, turn, key) in asked.chain(called).chain(running) {
         if let Entry::Vacant(vacant) = open.entry(thread) {
@@ -123,7 +151,17 @@ fn open_turns(reader: &Reader<'_>, group: &str, worker: &str) -> Result<BTreeMap
     Ok(open)
 }
 
-fn waiting_calls(reader: &Reader<'_>, group: &str, worker: &str) -> Result<Vec<store::ParkedCall>, ReadError> {
+/// The threads of a worker that have a turn, as far as is known.
+fn running(group: &str, worker: &str) -> ThreadFilter {
+    ThreadFilter {
+        group: Some(group.into()),
+        worker: Some(worker.into()),
+        last_turn_state: Some(TurnState::Running),
+        ..ThreadFilter::default()
+    }
+}
+
+fn waiting_calls(reader: &Reader, group: &str, worker: &str) -> Result<Vec<store::ParkedCall>, ReadError> {
     let waiting = ParkedCallFilter {
         state: Some(ParkedCallState::Waiting),
         group: Some(group.into()),

@@ -86,3 +86,44 @@ async fn an_approval_whose_worker_dies_is_orphaned() {
     house.until_state(&id, store::ApprovalState::Orphaned).await;
     house.stop().await;
 }
+
+/// A worker that asks for a proof of identity as soon as it knows us, and writes down what it is answered.
+const ASKING: &str = r#"#!/bin/sh
+while read -r line; do case "$line" in
+    *initialize\"*) echo '{"id":1,"result":{"userAgent":"tests/9.9.9"}}' ;;
+    *probe*)
+        echo '{"id":2,"error":{"code":-32600,"message":"unknown variant, expected one of `thread/start`, `turn/start`"}}'
+        echo '{"id":7,"method":"attestation/generate","params":{}}' ;;
+    *'"id":7'*) printf '%s\n' "$line" > answer.new && mv answer.new answer ;;
+esac; done
+"#;
+
+async fn answer_of_a_proof(settings: approvals::Settings) -> String {
+    let directory = tempfile::TempDir::new().unwrap();
+    let program = directory.path().join("worker");
+    std::fs::write(&program, ASKING).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let house = House::open(Setup { program, settings, ..Setup::default() }).await;
+    let answer = house.path().join("answer");
+    until("the worker has its answer", || answer.exists()).await;
+    house.stop().await;
+    std::fs::read_to_string(answer).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_only_a_hook_can_answer_is_answered_by_one_and_else_refused_at_once() {
+    let refusal = answer_of_a_proof(approvals::Settings::default()).await;
+    assert!(refusal.contains("no hook is configured to answer `attestation`"), "{refusal}");
+    let says = r#"cat >/dev/null; echo '{"verdict":"answer","content":{"token":"proof"}}'"#;
+    let hook = approvals::Hook {
+        name: "prover".into(),
+        command: ["sh", "-c", says].map(Into::into).into(),
+        cwd: "/".into(),
+        env: Vec::new(),
+        kinds: vec![approvals::Kind::Attestation],
+        timeout: crate::support::LONG,
+        powers: approvals::Powers::default(),
+    };
+    let settings = approvals::Settings { hooks: vec![hook], ..approvals::Settings::default() };
+    assert_eq!(answer_of_a_proof(settings).await.trim(), r#"{"id":7,"result":{"token":"proof"}}"#);
+}

@@ -7,6 +7,8 @@ mod deaths;
 mod fault_run;
 mod parking;
 mod placing;
+#[cfg(feature = "real-codex")]
+mod real;
 mod reattach;
 mod support;
 mod turns;

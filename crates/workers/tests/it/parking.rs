@@ -7,7 +7,7 @@ use workers::{Order, ThreadChoice, ToolResult, Turn};
 use crate::support::{House, Setup, caller, finish, order, until, until_event};
 
 /// A prompt in a new thread that has a tool.
-fn with_tool(key: &str, prompt: &str) -> Order {
+pub(crate) fn with_tool(key: &str, prompt: &str) -> Order {
     let tool = Tool {
         namespace: None,
         name: "ask".into(),
@@ -18,7 +18,7 @@ fn with_tool(key: &str, prompt: &str) -> Order {
     Order { thread: ThreadChoice::New(options), ..order(key, prompt) }
 }
 
-async fn call_of(turn: &mut Turn) -> String {
+pub(crate) async fn call_of(turn: &mut Turn) -> String {
     until_event(turn, |event| match event {
         TurnEvent::ToolWanted { call, .. } => Some(call.to_string()),
         _ => None,
@@ -85,9 +85,9 @@ async fn a_tool_that_gives_no_result_fails_when_its_time_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hundreds_of_turns_wait_on_one_worker() {
+async fn hundreds_of_turns_wait_on_a_worker_of_eight_places() {
     const TURNS: usize = 256;
-    let setup = Setup { turns_max: TURNS, threads_loaded_max: TURNS, ..Setup::default() };
+    let setup = Setup { turns_max: 8, threads_loaded_max: TURNS, ..Setup::default() };
     let house = House::open(setup).await;
     let mut calls = Vec::new();
     for number in 0..TURNS {

@@ -30,6 +30,8 @@ pub(crate) struct Setup {
     /// What the workers play.
     pub(crate) script: String,
     pub(crate) program: PathBuf,
+    /// The home of real workers; demo workers have one of their own, and a script.
+    pub(crate) real_home: Option<PathBuf>,
 }
 
 impl Default for Setup {
@@ -43,6 +45,7 @@ impl Default for Setup {
             settings: Settings::default(),
             script: String::new(),
             program: testkit::built::demo_worker(),
+            real_home: None,
         }
     }
 }
@@ -64,14 +67,20 @@ impl House {
 
     /// The same directory again, after a restart in the middle of this turn.
     pub(crate) async fn reopen_in_mid_turn(self, turn: Turn) -> Self {
+        self.reopen_changed(turn, |_| {}).await
+    }
+
+    /// The same directory again, after a restart in the middle of this turn with another configuration.
+    pub(crate) async fn reopen_changed(self, turn: Turn, change: impl FnOnce(&mut Setup)) -> Self {
         self.stop().await;
-        let Self { pool, approvals, store, setup, directory, .. } = self;
+        let Self { pool, approvals, store, mut setup, directory, .. } = self;
+        change(&mut setup);
         drop((turn, pool, approvals));
         store.close().await.unwrap();
         Self::open_in(setup, directory).await
     }
 
-    async fn open_in(setup: Setup, directory: Arc<TempDir>) -> Self {
+    pub(crate) async fn open_in(setup: Setup, directory: Arc<TempDir>) -> Self {
         let path = |name: &str| directory.path().join(name);
         fs::create_dir_all(path("home")).unwrap();
         fs::write(path("script.toml"), &setup.script).unwrap();
@@ -160,13 +169,17 @@ async fn until_free(state_dir: &Path) -> (Ledger, supervise::Leftovers) {
 }
 
 fn plan(setup: &Setup, directory: &Path) -> Plan {
+    let (args, home) = match &setup.real_home {
+        Some(home) => (vec!["app-server".into()], home.clone()),
+        None => (vec!["--script".into(), directory.join("script.toml").into()], directory.join("home")),
+    };
     let group = Group {
         name: "main".into(),
         program: setup.program.clone().into(),
-        args: vec!["--script".into(), directory.join("script.toml").into()],
+        args,
         transport: setup.transport.clone(),
         count: setup.count,
-        codex_home: Some(directory.join("home")),
+        codex_home: Some(home),
         env: Vec::new(),
         cwd: directory.into(),
         turns_max: setup.turns_max,
@@ -218,6 +231,12 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
         }
     });
     waited.await.unwrap_or_else(|_| panic!("it should be that {what}"));
+}
+
+/// Ends a process as the system does when it has no memory left.
+pub(crate) fn kill(pid: u32) {
+    let process = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
 }
 
 /// The next event.

@@ -9,7 +9,7 @@ use approvals::{Kind as Asked, Rule, Rules, Then, Webhook};
 use super::super::kind::Kind;
 use super::super::problem::Source;
 use super::super::reading::{Reading, Table};
-use super::super::{Approvals, Hook, Told};
+use super::super::{Approvals, Hook, Secret, Told};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -60,7 +60,7 @@ pub(super) fn approvals(reading: &mut Reading<'_>, listen: SocketAddr) -> Approv
 impl Told {
     /// The same as the approvals have it.
     pub(crate) fn webhook(&self) -> Result<Webhook, approvals::WebhookError> {
-        Webhook::new(&self.url, self.authorization.as_ref().map(|secret| secret.reveal()), &self.links)
+        Webhook::new(&self.url, self.authorization.as_ref().map(Secret::reveal), &self.links)
     }
 }
 

@@ -128,9 +128,9 @@ fn group<'a>(
 
 pub(super) fn profiles(reading: &mut Reading<'_>, groups: &[Group]) -> Vec<Profile> {
     let mut tables = reading.named("profiles");
-    if !tables.iter().any(|(name, _)| *name == BUILT_IN) {
-        tables.insert(0, (BUILT_IN, Table::ABSENT));
-    }
+    let built_in = tables.iter().position(|(name, _)| *name == BUILT_IN).map(|at| tables.remove(at));
+    // The first is taken for whoever names none.
+    tables.insert(0, built_in.unwrap_or((BUILT_IN, Table::ABSENT)));
     tables.into_iter().map(|(name, table)| profile(reading, name, table, groups)).collect()
 }
 

@@ -1,0 +1,200 @@
+//! The pool over the real codex, with a stand-in for its model.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use approvals::{Person, Verdict};
+use codex::{Frame, ThreadOptions, TurnEvent};
+use serde_json::json;
+use tempfile::TempDir;
+use testkit::model::StandIn;
+use testkit::workplace::Workplace;
+use tokio::task::JoinSet;
+use workers::{Order, ThreadChoice, ToolResult, Transport};
+
+use crate::parking::{call_of, with_tool};
+use crate::reattach::stop_for_good;
+use crate::support::{House, Setup, caller, finish, kill, order, order_in, until, until_event};
+
+/// A home of the real worker, and its model; that has a runtime of its own, so it is made outside the test's.
+struct Real {
+    workplace: Workplace,
+    _model: StandIn,
+}
+
+impl Real {
+    fn setup(&self) -> Setup {
+        Setup {
+            program: testkit::codex::binary().unwrap(),
+            real_home: Some(self.workplace.codex_home()),
+            turns_max: 64,
+            ..Setup::default()
+        }
+    }
+}
+
+fn run(test: impl AsyncFnOnce(&Real)) {
+    let (workplace, model) = (Workplace::new().unwrap(), StandIn::start().unwrap());
+    testkit::codex::configure(&workplace, &model.base_url()).unwrap();
+    let real = Real { workplace, _model: model };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(test(&real));
+}
+
+#[test]
+fn a_thread_goes_on_and_remembers_after_its_worker_was_killed_in_mid_turn() {
+    run(async |real| {
+        let house = House::open(real.setup()).await;
+        let mut first = house.turn("[[text]]").await;
+        let thread = first.at().thread.to_string();
+        assert_eq!(finish(&mut first).await.0, "Hello from mock.");
+        let mut dying = house.try_turn(order_in("k", &thread, "[[slow 1000 20]]")).await.unwrap();
+        until_event(&mut dying, |event| matches!(event, TurnEvent::Text { .. }).then_some(())).await;
+        kill(house.pool.workers()[0].pid.unwrap());
+        let (_, status, ends) = finish(&mut dying).await;
+        assert!(status.starts_with("Lost (worker_lost): ") && status.contains("SIGKILL") && ends == 1, "{status}");
+        let mut next = house.try_turn(order_in("k", &thread, "[[recall]]")).await.unwrap();
+        assert_eq!(finish(&mut next).await, ("You said 2 things before.".into(), "Completed".into(), 1));
+        assert_eq!((house.pool.workers()[0].restarts, house.pool.load().turns), (1, 0));
+        house.stop().await;
+    });
+}
+
+#[test]
+fn turns_side_by_side_on_one_worker_hear_nothing_of_each_other() {
+    const TURNS: usize = 64;
+    run(async |real| {
+        let house = House::open(real.setup()).await;
+        house.until_ready().await;
+        let mut turns = JoinSet::new();
+        for number in 0..TURNS {
+            // Half of them say a word that nobody else does, half stream so many words as nobody else does.
+            let (prompt, said) = match number % 2 {
+                0 => (format!("[[json word-{number}]]"), format!("word-{number}")),
+                _ => (format!("[[slow {number} 20]]"), (0..number).map(|word| format!("s{word} ")).collect()),
+            };
+            let pool = house.pool.clone();
+            turns.spawn(async move {
+                let mut turn = pool.start_turn(order(&format!("k{number}"), &prompt)).await.unwrap();
+                (finish(&mut turn).await, said)
+            });
+        }
+        until("all run at once", || house.pool.load().turns == TURNS).await;
+        for (heard, said) in turns.join_all().await {
+            assert_eq!(heard, (said, "Completed".into(), 1));
+        }
+        assert_eq!(house.pool.load().turns, 0);
+        house.stop().await;
+    });
+}
+
+#[test]
+fn surplus_threads_are_unloaded_and_go_on_when_they_are_wanted() {
+    run(async |real| {
+        let house = House::open(Setup { threads_loaded_max: 2, ..real.setup() }).await;
+        let mut threads = Vec::new();
+        for _ in 0..4 {
+            let mut turn = house.try_turn(fleeting("[[text]]")).await.unwrap();
+            threads.push(turn.at().thread.to_string());
+            assert_eq!(finish(&mut turn).await.1, "Completed");
+        }
+        assert_eq!(house.pool.workers()[0].threads_loaded, 2);
+        until("the worker has unloaded two", || heard(&house.pool.frames("main-0").unwrap(), "thread/closed") == 2)
+            .await;
+        for thread in &threads {
+            let mut turn = house.try_turn(order_in("k", thread, "[[recall]]")).await.unwrap();
+            assert_eq!(finish(&mut turn).await.0, "You said 1 things before.");
+        }
+        house.stop().await;
+    });
+}
+
+/// A prompt in a new thread that the worker unloads as soon as nobody listens to it.
+fn fleeting(prompt: &str) -> Order {
+    let config = [("thread_unload_delay_secs".into(), json!(0))].into();
+    Order { thread: ThreadChoice::New(ThreadOptions { config, ..ThreadOptions::default() }), ..order("k", prompt) }
+}
+
+fn heard(frames: &[Frame], word: &str) -> usize {
+    frames.iter().filter(|frame| frame.text.contains(word)).count()
+}
+
+#[test]
+fn turns_that_wait_for_a_tool_are_answered_after_their_callers_have_left() {
+    const TURNS: usize = 16;
+    run(async |real| {
+        let house = House::open(real.setup()).await;
+        let mut calls = Vec::new();
+        for number in 0..TURNS {
+            let key = format!("k{number}");
+            let mut turn = house.try_turn(with_tool(&key, "[[tool ask {}]]")).await.unwrap();
+            calls.push((call_of(&mut turn).await, key));
+        }
+        assert_eq!(house.pool.load().parked, TURNS);
+        // Half of the callers come back for the rest.
+        for (at, (call, key)) in calls.iter().enumerate() {
+            let back = (at % 2 == 0).then(|| house.pool.parked_by_call(call, &caller(key)).unwrap());
+            house.pool.answer_call(call, &caller(key), ToolResult::text(key)).unwrap();
+            if let Some(mut turn) = back {
+                assert_eq!(finish(&mut turn).await, ("Done after tool.".into(), "Completed".into(), 1));
+            }
+        }
+        until("all places are free", || house.pool.load().turns == 0).await;
+        house.stop().await;
+    });
+}
+
+#[test]
+fn what_a_detached_worker_waits_for_is_answered_after_we_were_killed() {
+    run(async |real| {
+        let state = Arc::new(TempDir::new().unwrap());
+        let (approval, call) = killed_while_waiting(real, &state);
+        let setup = Setup { transport: Transport::Unix, ..real.setup() };
+        let house = House::open_in(setup, Arc::clone(&state)).await;
+        house.until_ready().await;
+        until("both turns are followed", || house.pool.load().parked == 2).await;
+
+        let view = house.one_pending().await;
+        assert_eq!(view.id, approval);
+        house.approvals.decide(&approval, &view.shown_hash, Verdict::Allow, Person::operator("ada")).await.unwrap();
+        until("the command's turn has ended", || house.pool.load().turns == 1).await;
+        assert!(state.path().join("allowed").exists());
+
+        let mut turn = house.pool.parked_by_call(&call, &caller("k")).expect("the same call waits again");
+        let thread = turn.at().thread.to_string();
+        house.pool.answer_call(&call, &caller("k"), ToolResult::text("42")).unwrap();
+        assert_eq!(finish(&mut turn).await, ("Done after tool.".into(), "Completed".into(), 1));
+        let mut next = house.try_turn(order_in("k", &thread, "[[recall]]")).await.unwrap();
+        assert_eq!(finish(&mut next).await.0, "You said 1 things before.");
+        let pid = house.pool.workers()[0].pid.unwrap();
+        stop_for_good(house, pid).await;
+    });
+}
+
+/// Lets another process start two turns, and kills it when both wait: the ids of an approval and of a call.
+fn killed_while_waiting(real: &Real, state: &TempDir) -> (String, String) {
+    let mut child = start_detached(real, state);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut waiting: Vec<String> = lines.take(2).map(Result::unwrap).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    waiting.sort();
+    let [approval, call] = &waiting[..] else { panic!("it told {waiting:?}") };
+    let id = |line: &str, kind: &str| line.strip_prefix(kind).unwrap_or_else(|| panic!("it told {line}")).to_owned();
+    (id(approval, "approval "), id(call, "call "))
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is to be killed in a way that `supervise` has no need of")]
+fn start_detached(real: &Real, state: &TempDir) -> Child {
+    Command::new(testkit::built::example("workers", "detached"))
+        .arg(state.path())
+        .args(["[[shell touch allowed]]", "[[tool ask {}]]", "--"])
+        .arg(testkit::codex::binary().unwrap())
+        .arg("app-server")
+        .env("CODEX_HOME", real.workplace.codex_home())
+        .current_dir(state.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
