@@ -1,6 +1,7 @@
 //! The fault run: each test that plays a fault does it under a name of `docs/faults.md`, in rounds that are scaled, with a
 //! seed that is printed, and leaves one row of what came of it. A fault whose test ends in any other way than by saying
 //! that its oracle held has failed.
+#![expect(clippy::print_stdout, reason = "the harness shows what a test has printed if it fails")]
 
 use std::fmt::Display;
 use std::fs::{self, OpenOptions};

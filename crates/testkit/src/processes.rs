@@ -1,4 +1,4 @@
-//! What `/proc` says of processes: who is alive, of whom, with which variable, and how much memory they have.
+//! What `/proc` says of processes: who is alive, with which variable, with how many files and how much memory.
 
 use std::fs;
 use std::time::Duration;
@@ -46,16 +46,6 @@ pub fn with(words: &str) -> Vec<u32> {
         text.split(|byte| *byte == 0).any(|piece| piece == words.as_bytes())
     };
     all().filter(|pid| is_running(*pid) && (has(*pid, "cmdline") || has(*pid, "environ"))).collect()
-}
-
-/// The value of a variable in a process's environment.
-#[must_use]
-pub fn variable(pid: u32, name: &str) -> Option<String> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let pieces = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-    let mut pairs =
-        pieces.filter_map(|piece| piece.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())));
-    pairs.find_map(|(key, value)| (key == name).then_some(value))
 }
 
 /// Waits until none of them runs; those that still do when the time is over.

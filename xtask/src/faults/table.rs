@@ -31,19 +31,20 @@ impl Table {
     pub(super) fn of(listed: &str, rows: &str) -> Result<Self> {
         let rows: Vec<Row> =
             rows.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("a row is not of its shape")?;
-        let mut text = String::from("| fault | rounds | oracle | verdict | measured |\n|---|---|---|---|---|\n");
+        let mut lines = vec![["fault", "rounds", "verdict", "measured", "oracle"].map(str::to_owned)];
         let (mut failed, mut missing) = (Vec::new(), Vec::new());
         for Listed { fault, oracle } in faults(listed) {
-            let Some(row) = rows.iter().find(|row| row.fault == fault) else {
-                missing.push(fault);
-                text += &format!("| {fault} | – | {oracle} | NOT PLAYED | |\n");
-                continue;
-            };
-            if row.verdict == "FAILED" {
-                failed.push(format!("{fault} (SWITCHBOARD_FAULTS_SEED={})", row.seed));
+            let row = rows.iter().find(|row| row.fault == fault);
+            match row {
+                None => missing.push(fault),
+                Some(row) if row.verdict == "FAILED" => {
+                    failed.push(format!("{fault} (SWITCHBOARD_FAULTS_SEED={})", row.seed));
+                }
+                Some(_) => {}
             }
-            let measured = row.why.as_ref().unwrap_or(&row.measured);
-            text += &format!("| {fault} | {} | {oracle} | {} | {measured} |\n", row.rounds, row.verdict);
+            let [rounds, verdict, measured] =
+                row.map_or_else(|| ["–", "NOT PLAYED", ""].map(str::to_owned), Row::cells);
+            lines.push([fault.to_owned(), rounds, verdict, measured, oracle.to_owned()]);
         }
         let complaint = match (&failed[..], &missing[..]) {
             ([], []) => None,
@@ -51,8 +52,26 @@ impl Table {
             (_, []) => Some(format!("failed: {}", failed.join(", "))),
             _ => Some(format!("failed: {}; not played: {}", failed.join(", "), missing.join(", "))),
         };
-        Ok(Self { text, complaint })
+        Ok(Self { text: aligned(&lines), complaint })
     }
+}
+
+impl Row {
+    fn cells(&self) -> [String; 3] {
+        let measured = self.why.as_ref().unwrap_or(&self.measured);
+        [self.rounds.to_string(), self.verdict.clone(), measured.clone()]
+    }
+}
+
+/// Each column as wide as its widest cell; the last one, which is prose, as it is.
+fn aligned(lines: &[[String; 5]]) -> String {
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
+    let widths = [width(0), width(1), width(2), width(3)];
+    let line = |line: &[String; 5]| {
+        let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}  "));
+        format!("{}{}\n", cells.collect::<String>(), line[4])
+    };
+    lines.iter().map(line).collect()
 }
 
 /// The lines of the page's one table, without its head.
