@@ -101,6 +101,8 @@ impl Store {
             approvals: self.sweep_shelf(Shelf::Approvals, retention.approvals, now).await?,
             audit: self.sweep_shelf(Shelf::Audit, retention.audit, now).await?,
             responses: self.sweep_shelf(Shelf::Responses, retention.responses, now).await?,
+            parked_calls: self.sweep_shelf(Shelf::ParkedCalls, retention.parked_calls, now).await?,
+            usage: self.sweep_shelf(Shelf::Usage, retention.usage, now).await?,
         })
     }
 
