@@ -124,6 +124,16 @@ impl Store {
         self.open.health.clone()
     }
 
+    /// The health at this moment; degraded too when there is nobody who writes any more.
+    #[must_use]
+    pub fn health_now(&self) -> Health {
+        let health = &self.open.health;
+        match health.has_changed() {
+            Ok(_) => health.borrow().clone(),
+            Err(_) => Health::Degraded { reason: WriteError::Closed.to_string().into() },
+        }
+    }
+
     /// What was done so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
