@@ -1,6 +1,7 @@
 //! The handle: asking, deciding, withdrawing, and looking.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use store::{ApprovalFilter, ApprovalState, Change, ReadError, Store};
 use tokio::sync::{mpsc, oneshot};
@@ -42,7 +43,7 @@ pub struct LinkView {
 
 impl Approvals {
     /// Takes up what an earlier run left pending: it can be decided, and is claimed by the same request when it comes
-    /// again.
+    /// again. What this version cannot show is orphaned.
     ///
     /// # Panics
     /// Outside a tokio runtime that drives IO and time.
@@ -128,6 +129,12 @@ impl Approvals {
     pub async fn orphan_unclaimed(&self, group: &str, worker: &str) {
         let (group, worker) = (group.to_owned(), worker.to_owned());
         self.settle(|reply| Order::OrphanUnclaimed { group, worker, reply }).await;
+    }
+
+    /// How many wait for a decision.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.0.desk.pending.load(Ordering::Relaxed)
     }
 
     /// Approvals, the newest first.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::future::pending;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use store::{ApprovalState, Change, WriteError};
@@ -70,7 +71,7 @@ impl Clerk {
     /// Takes up what an earlier run left: what is pending, and decisions that a worker may not have heard of.
     pub(crate) fn load(&mut self, row: store::Approval) {
         let Some(shown) = record::shown_of(&row) else {
-            return;
+            return self.give_up(&row);
         };
         if row.state != ApprovalState::Pending {
             return self.remember(&row, &shown);
@@ -80,6 +81,22 @@ impl Clerk {
         let left = deadline.since(Stamp::now()).min(deadline.since(Stamp(row.created_at)));
         self.book.handle_loaded(&row.id, asked(&shown, now() + left));
         self.cases.insert(row.id.clone(), Case::loaded(row));
+        self.count();
+    }
+
+    /// What cannot be shown can never be decided.
+    fn give_up(&self, row: &store::Approval) {
+        if row.state == ApprovalState::Pending {
+            let by = By::Withdrawn { why: Withdrawal::WorkerGone };
+            let decided = Decided { verdict: Verdict::Cancel, by, at: Stamp::now() };
+            self.desk.audit(&row.id, "unreadable", &"open", &"this version cannot show what another one wrote");
+            self.desk.store.note(Change::Audit(audit::decision(&row.id, &decided, None)));
+            self.desk.store.note(Change::Approval(record::decided_row(row, &decided)));
+        }
+    }
+
+    fn count(&self) {
+        self.desk.pending.store(self.book.len(), Ordering::Relaxed);
     }
 
     pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
@@ -94,6 +111,8 @@ impl Clerk {
                     None => return,
                 },
             }
+            // Before anybody is told, so that whoever hears of a change finds it counted.
+            self.count();
             while let Some(output) = self.book.poll_output() {
                 match output {
                     Output::Opened { id } => self.open(&id),

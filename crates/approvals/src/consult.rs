@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -21,6 +22,8 @@ use crate::webhook::Webhook;
 pub(crate) struct Desk {
     pub(crate) store: Store,
     pub(crate) settings: Settings,
+    /// How many wait for a decision; the clerk keeps it.
+    pub(crate) pending: AtomicUsize,
     hooks: Semaphore,
     posts: Semaphore,
 }
@@ -29,7 +32,7 @@ impl Desk {
     pub(crate) fn new(store: Store, settings: Settings) -> Self {
         let limits = settings.limits;
         let (hooks, posts) = (Semaphore::new(limits.hooks_running_max), Semaphore::new(limits.posts_running_max));
-        Self { store, settings, hooks, posts }
+        Self { store, settings, pending: AtomicUsize::new(0), hooks, posts }
     }
 
     pub(crate) fn audit(&self, approval: &str, step: &str, by: &dyn Display, detail: &dyn Display) {

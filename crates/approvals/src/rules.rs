@@ -16,7 +16,7 @@ pub struct Rule {
     pub kind: Option<Kind>,
     /// The first words of the command.
     pub command: Vec<String>,
-    /// A directory; the request's own is it or lies below it.
+    /// A directory; the request's own is it or lies below it. File changes have none: what they touch may lie anywhere.
     pub cwd: Option<String>,
     /// The thread.
     pub thread: Option<String>,
@@ -60,6 +60,12 @@ pub enum RuleError {
         /// The kind.
         kind: &'static str,
     },
+    /// What a file change touches may lie anywhere, whatever directory its thread works in.
+    #[error("approval rule {number} names a `cwd`, which `file_change` has not: leave one of them out")]
+    NoDirectory {
+        /// Its place; the first is 1.
+        number: usize,
+    },
     /// Only commands have words.
     #[error("approval rule {number} names a `command`, which `{kind}` has not: leave one of them out")]
     NoCommand {
@@ -79,6 +85,7 @@ impl Rules {
                 Some(kind) if kind != Kind::Command && !rule.command.is_empty() => {
                     return Err(RuleError::NoCommand { number, kind: kind.name() });
                 }
+                Some(Kind::FileChange) if rule.cwd.is_some() => return Err(RuleError::NoDirectory { number }),
                 None | Some(Kind::Command) if rule.then == Then::Allow && rule.command.is_empty() => {
                     return Err(RuleError::AllowsEveryCommand { number });
                 }
@@ -102,7 +109,7 @@ impl Rule {
         self.kind.is_none_or(|kind| kind == shown.kind)
             && self.thread.as_ref().is_none_or(|thread| *thread == shown.origin.thread)
             && self.key.as_ref().is_none_or(|key| shown.key.as_ref() == Some(key))
-            && self.cwd.as_ref().is_none_or(|cwd| shown.cwd.as_ref().is_some_and(|within| is_within(within, cwd)))
+            && self.cwd.as_ref().is_none_or(|cwd| runs_within(shown, cwd))
             && (self.then != Then::Allow || !wants_more(shown))
             && (self.command.is_empty() || self.matches_command(shown))
     }
@@ -136,6 +143,11 @@ fn wants_more(shown: &Shown) -> bool {
     let is_command = shown.params.get("kind").is_none_or(|kind| kind.is_null() || kind == "command");
     let beyond = ["additionalPermissions", "networkApprovalContext", "grantRoot", "grant_root"];
     (shown.kind == Kind::Command && !is_command) || beyond.into_iter().any(is_there)
+}
+
+fn runs_within(shown: &Shown, directory: &str) -> bool {
+    let cwd = shown.cwd.as_ref().filter(|_| shown.kind != Kind::FileChange);
+    cwd.is_some_and(|cwd| is_within(cwd, directory))
 }
 
 /// Whether a directory is another or lies below it, by whole names; one with `..` in it lies nowhere.
@@ -173,7 +185,8 @@ mod tests {
                 { command = ["git", "push"], then = "ask" },
                 { command = ["git"], cwd = "/srv", then = "allow" },
                 { kind = "command", then = "deny" },
-                { kind = "file_change", cwd = "/srv/project", then = "allow" },
+                { cwd = "/srv", then = "deny" },
+                { kind = "file_change", thread = "th", then = "allow" },
             ]"#;
         assert_eq!(said(text, &command(&["git", "push", "--force"])), "1 Ask");
         assert_eq!(said(text, &command(&["git", "status"])), "2 Allow");
@@ -183,8 +196,8 @@ mod tests {
         assert_eq!(said(text, &command(&["gitx"])), "3 Deny");
         assert_eq!(said(text, &command(&["./git", "status"])), "3 Deny");
         let file_change = Shown { kind: Kind::FileChange, command: None, ..command(&[]) };
-        assert_eq!(said(text, &file_change), "none");
-        assert_eq!(said(text, &Shown { cwd: Some("/srv/project/a".into()), ..file_change }), "4 Allow");
+        assert_eq!(said(text, &file_change), "5 Allow", "a file change is nowhere, whatever its thread's directory");
+        assert_eq!(said(text, &Shown { kind: Kind::ToolConfirmation, ..file_change }), "4 Deny");
     }
 
     #[test]
@@ -267,6 +280,7 @@ mod tests {
         assert!(
             refused(r#"rules = [{ kind = "user_input", then = "deny" }]"#).contains("no rule may decide `user_input`")
         );
+        assert!(refused(r#"rules = [{ kind = "file_change", cwd = "/srv" }]"#).contains("names a `cwd`"));
         assert!(refused(r#"rules = [{ kind = "permissions", command = ["x"] }]"#).contains("names a `command`"));
         assert!(toml::from_str::<Rule>(r#"comand = ["x"]"#).is_err());
     }

@@ -101,6 +101,8 @@ impl Store {
             approvals: self.sweep_shelf(Shelf::Approvals, retention.approvals, now).await?,
             audit: self.sweep_shelf(Shelf::Audit, retention.audit, now).await?,
             responses: self.sweep_shelf(Shelf::Responses, retention.responses, now).await?,
+            parked_calls: self.sweep_shelf(Shelf::ParkedCalls, retention.parked_calls, now).await?,
+            usage: self.sweep_shelf(Shelf::Usage, retention.usage, now).await?,
         })
     }
 
@@ -120,6 +122,16 @@ impl Store {
     #[must_use]
     pub fn health(&self) -> watch::Receiver<Health> {
         self.open.health.clone()
+    }
+
+    /// The health at this moment; degraded too when there is nobody who writes any more.
+    #[must_use]
+    pub fn health_now(&self) -> Health {
+        let health = &self.open.health;
+        match health.has_changed() {
+            Ok(_) => health.borrow().clone(),
+            Err(_) => Health::Degraded { reason: WriteError::Closed.to_string().into() },
+        }
     }
 
     /// What was done so far.

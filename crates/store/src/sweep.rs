@@ -14,6 +14,10 @@ pub struct Retention {
     pub audit: Keep,
     /// Responses; those that have expired go in any case.
     pub responses: Keep,
+    /// Parked calls that have ended.
+    pub parked_calls: Keep,
+    /// Days of usage.
+    pub usage: Keep,
 }
 
 /// How much is kept of one table.
@@ -32,6 +36,8 @@ impl Default for Retention {
             approvals: Keep { age_max: 90 * day, rows_max: 100_000 },
             audit: Keep { age_max: 365 * day, rows_max: 1_000_000 },
             responses: Keep { age_max: 30 * day, rows_max: 100_000 },
+            parked_calls: Keep { age_max: 30 * day, rows_max: 100_000 },
+            usage: Keep { age_max: 366 * day, rows_max: 1_000_000 },
         }
     }
 }
@@ -45,6 +51,10 @@ pub struct Swept {
     pub audit: u64,
     /// Responses.
     pub responses: u64,
+    /// Parked calls.
+    pub parked_calls: u64,
+    /// Days of usage, each of one key and thread.
+    pub usage: u64,
 }
 
 /// A part of a sweep that is one transaction at most.
@@ -61,20 +71,27 @@ pub(crate) enum Shelf {
     Approvals,
     Audit,
     Responses,
+    ParkedCalls,
+    Usage,
 }
 
 /// Removes one slice and says how many rows it had; fewer than its most means that nothing is left to remove.
 pub(crate) fn remove(connection: &Connection, slice: &Slice) -> rusqlite::Result<u64> {
     let Slice { shelf, keep, now, rows_max } = *slice;
     let oldest = now.saturating_sub(i64::try_from(keep.age_max.as_millis()).unwrap_or(i64::MAX));
-    let (table, time, ended, old) = match shelf {
-        Shelf::Approvals => ("approvals", "created_at", "state <> 'pending'", format!("created_at < {oldest}")),
-        Shelf::Audit => ("audit", "at", "true", format!("at < {oldest}")),
-        Shelf::Responses => {
-            ("responses", "created_at", "true", format!("(created_at < {oldest} OR expires_at <= {now})"))
-        }
+    let (table, row, time, ended) = match shelf {
+        Shelf::Approvals => ("approvals", "rowid", "created_at", "state <> 'pending'"),
+        Shelf::Audit => ("audit", "rowid", "at", "true"),
+        Shelf::Responses => ("responses", "rowid", "created_at", "true"),
+        Shelf::ParkedCalls => ("parked_calls", "rowid", "created_at", "state <> 'waiting'"),
+        Shelf::Usage => ("usage", "key, thread, day", "day", "true"),
     };
-    let delete = format!("DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} WHERE {ended}");
+    let old = match shelf {
+        Shelf::Responses => format!("(created_at < {oldest} OR expires_at <= {now})"),
+        Shelf::Usage => format!("day < date({oldest} / 1000, 'unixepoch')"),
+        _ => format!("{time} < {oldest}"),
+    };
+    let delete = format!("DELETE FROM {table} WHERE ({row}) IN (SELECT {row} FROM {table} WHERE {ended}");
     let removed = connection.execute(&format!("{delete} AND {old} LIMIT {rows_max})"), [])?;
     let surplus = format!("(SELECT count(*) FROM {table} WHERE {ended}) - {}", keep.rows_max);
     let room = rows_max.saturating_sub(removed);

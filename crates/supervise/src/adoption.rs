@@ -39,10 +39,11 @@ pub struct Adoption {
 /// # Panics
 /// Outside a tokio runtime that drives IO and time.
 pub fn adopt_orphans() -> io::Result<Adoption> {
+    // First what may fail or panic: nothing is to be undone then.
+    let child_signals = signal(SignalKind::child())?;
     if !leaders::start_adopting() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    let child_signals = signal(SignalKind::child())?;
     set_child_subreaper(Some(getpid())).inspect_err(|_| leaders::stop_adopting())?;
     let mut reaper = JoinSet::new();
     reaper.spawn(tend(child_signals));

@@ -3,9 +3,9 @@
 //! that admits one Switchboard.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Arc, Mutex};
@@ -71,10 +71,12 @@ struct Page {
 }
 
 impl Ledger {
-    /// Takes the state directory, which is made if there is none, and says what was left by whoever had it before.
+    /// Takes the state directory, which is made if there is none, and says what was left by whoever had it before. It is
+    /// its owner's alone from then on: who can reach the socket of a worker can do all that the worker can.
     pub fn open(state_dir: &Path) -> Result<(Self, Leftovers), LedgerError> {
         let unusable = |error| LedgerError::Directory { path: state_dir.into(), error };
         DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(unusable)?;
+        close_to_others(state_dir).map_err(unusable)?;
         let lock = lock(&state_dir.join(LOCK_FILE))?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(unusable)?;
         let page = Page::after(read(&state_dir.join(FILE))?, boot.trim());
@@ -169,6 +171,17 @@ impl Page {
         };
         write().map_err(|error| LedgerError::Write { path: state_dir.join(FILE), error })
     }
+}
+
+fn close_to_others(state_dir: &Path) -> io::Result<()> {
+    let mode = fs::metadata(state_dir)?.permissions().mode();
+    if mode & 0o002 != 0 {
+        return Err(io::Error::other("everybody may write into it: choose a directory of your own"));
+    }
+    if mode & 0o077 != 0 {
+        fs::set_permissions(state_dir, Permissions::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 fn lock(path: &Path) -> Result<File, LedgerError> {

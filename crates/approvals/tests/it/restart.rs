@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use approvals::{By, Filter, Settings, Verdict, Wanted, Withdrawal};
 use expect_test::expect;
-use store::ApprovalState;
+use store::{ApprovalState, Change};
 
 use crate::support::{Place, command, soon};
 
@@ -108,4 +108,24 @@ async fn every_restart_lists_what_is_pending() {
         let pending = Filter { state: Some(ApprovalState::Pending), ..Filter::default() };
         assert_eq!(place.approvals.list(pending).await.unwrap().len(), number as usize);
     }
+}
+
+#[tokio::test]
+async fn what_this_version_cannot_show_is_orphaned_and_counts_no_more() {
+    let place = Place::new(Settings::default()).await;
+    let id = place.ask(command(1, &["touch", "x"])).await.id().to_owned();
+    let read = id.clone();
+    let row = place.store.read(move |reader| reader.approval(&read)).await.unwrap().unwrap();
+    let strange = store::Approval { id: "strange".into(), params: r#"{"from":"another version"}"#.into(), ..row };
+    place.store.commit(vec![Change::Approval(strange)]).await.unwrap();
+    let place = place.restarted(Settings::default()).await;
+    assert_eq!(place.approvals.pending(), 1);
+    expect![[r#"
+        unreadable by open: this version cannot show what another one wrote
+        decided by withdrawn: its worker is gone: cancel
+    "#]]
+    .assert_eq(&place.history("strange").await);
+    let strange = place.store.read(|reader| reader.approval("strange")).await.unwrap().unwrap();
+    assert_eq!(strange.state, ApprovalState::Orphaned);
+    assert_eq!(place.view(&id).await.state, ApprovalState::Pending);
 }

@@ -231,3 +231,15 @@ fn a_store_that_is_dropped_writes_what_was_noted() {
         assert_eq!(store.read(|reader| reader.thread("1")).await.unwrap(), Some(thread("1")));
     });
 }
+
+#[test]
+fn a_store_whose_writer_is_gone_is_not_well() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        assert!(store.health_now().is_well());
+        store.close().await.unwrap();
+        assert!(store.health().borrow().is_well(), "nothing failed");
+        assert!(!store.health_now().is_well(), "but nobody writes");
+    });
+}

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use store::{Approval, AuditEntry, Change, Keep, Limits, Response, Retention, Swept};
+use store::{
+    Approval, AuditEntry, Change, Keep, Limits, ParkedCall, ParkedCallFilter, ParkedCallState, Response, Retention,
+    Swept,
+};
 
-use crate::support::{Place, allowed, approvals, pending, response, run, step};
+use crate::support::{Place, allowed, approvals, parked, pending, response, run, step, used};
 
 const ALL: Keep = Keep { age_max: Duration::MAX, rows_max: u32::MAX };
-const KEEP_ALL: Retention = Retention { approvals: ALL, audit: ALL, responses: ALL };
+const KEEP_ALL: Retention = Retention { approvals: ALL, audit: ALL, responses: ALL, parked_calls: ALL, usage: ALL };
 
 fn at(time: i64, mut approval: Approval) -> Change {
     approval.created_at = time;
@@ -35,9 +38,12 @@ fn what_is_too_old_goes_but_never_what_is_pending() {
         ];
         store.commit(changes).await.unwrap();
         let keep = Keep { age_max: Duration::from_secs(5), ..ALL };
-        let retention = Retention { approvals: keep, audit: keep, responses: keep };
+        let retention = Retention { approvals: keep, audit: keep, responses: keep, ..KEEP_ALL };
         assert_eq!(store.sweep(10_000, KEEP_ALL).await.unwrap(), Swept { responses: 1, ..Swept::default() });
-        assert_eq!(store.sweep(10_000, retention).await.unwrap(), Swept { approvals: 1, audit: 1, responses: 1 });
+        assert_eq!(
+            store.sweep(10_000, retention).await.unwrap(),
+            Swept { approvals: 1, audit: 1, responses: 1, ..Swept::default() }
+        );
         assert_eq!(store.sweep(10_000, retention).await.unwrap(), Swept::default());
         let ids: Vec<_> = approvals(&store).await.into_iter().map(|approval| approval.id).collect();
         assert_eq!(ids, ["old and pending", "young"]);
@@ -57,8 +63,41 @@ fn of_too_many_the_oldest_go_in_slices() {
         let keep = Keep { rows_max: 7, ..ALL };
         let swept = store.sweep(1_000, Retention { approvals: keep, ..KEEP_ALL }).await.unwrap();
         assert_eq!(swept.approvals, 93);
-        assert_eq!(store.counts().transactions - before, 10 + 2, "ten slices, and one look at each other table");
+        assert_eq!(store.counts().transactions - before, 10 + 4, "ten slices, and one look at each other table");
         let ids: Vec<_> = approvals(&store).await.into_iter().map(|approval| approval.id).collect();
         assert_eq!(ids, ["093", "094", "095", "096", "097", "098", "099", "waits"]);
+    });
+}
+
+#[test]
+fn parked_calls_that_have_ended_and_days_of_usage_go_when_they_are_old() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let call = |id: &str, created_at: i64, state: ParkedCallState| {
+            Change::ParkedCall(ParkedCall { created_at, state, ..parked(id, "k", "th") })
+        };
+        const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+        let changes = vec![
+            call("waits", 1_000, ParkedCallState::Waiting),
+            call("answered", 1_000, ParkedCallState::Answered),
+            call("orphaned", 1_000, ParkedCallState::Orphaned),
+            call("young", 9 * DAY_MS, ParkedCallState::Expired),
+            Change::Usage(used("k", "th", "1970-01-01", 1)),
+            Change::Usage(used("k", "other", "1970-01-02", 1)),
+            Change::Usage(used("k", "th", "1970-01-10", 1)),
+        ];
+        store.commit(changes).await.unwrap();
+        let keep = Keep { age_max: Duration::from_hours(24 * 5), ..ALL };
+        let retention = Retention { parked_calls: keep, usage: keep, ..KEEP_ALL };
+        assert_eq!(store.sweep(10 * DAY_MS, KEEP_ALL).await.unwrap(), Swept::default());
+        let swept = store.sweep(10 * DAY_MS, retention).await.unwrap();
+        assert_eq!(swept, Swept { parked_calls: 2, usage: 2, ..Swept::default() });
+        let newest = Keep { rows_max: 0, ..ALL };
+        let surplus = Retention { parked_calls: newest, usage: newest, ..KEEP_ALL };
+        let swept = store.sweep(10 * DAY_MS, surplus).await.unwrap();
+        assert_eq!(swept, Swept { parked_calls: 1, usage: 1, ..Swept::default() });
+        let left = store.read(|reader| reader.parked_calls(&ParkedCallFilter::default())).await.unwrap();
+        assert_eq!(left.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["waits"]);
     });
 }

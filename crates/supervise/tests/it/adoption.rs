@@ -52,6 +52,15 @@ fn no_exit_status_is_taken_from_whoever_waits_for_it() {
 }
 
 #[test]
+fn one_that_could_not_be_begun_is_no_adoption() {
+    run_in_own_process("adoption::one_that_could_not_be_begun_is_no_adoption", async {
+        // A thread without a runtime: there nothing can be heard of signals.
+        assert!(std::thread::spawn(|| adopt_orphans().map(drop)).join().is_err());
+        assert!(adopt_orphans().is_ok());
+    });
+}
+
+#[test]
 fn an_orphan_lives_as_long_as_the_child_it_comes_from() {
     run_in_own_process("adoption::an_orphan_lives_as_long_as_the_child_it_comes_from", async {
         let _adoption = adopt_orphans().unwrap();

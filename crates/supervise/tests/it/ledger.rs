@@ -2,6 +2,7 @@
 //! directory admits one Switchboard; a file that is no ledger is refused and left as it was.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -232,4 +233,23 @@ fn check(text: &str, expect: &Expect) {
     let error = Ledger::open(home.path()).map(drop).unwrap_err().to_string();
     expect.assert_eq(&error.replace(home.path().to_str().unwrap(), "STATE"));
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
+}
+
+#[test]
+fn the_state_directory_is_its_owners_alone_whoever_made_it() {
+    let place = TempDir::new().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let (made, found) = (place.path().join("made"), place.path().join("found"));
+    fs::create_dir(&found).unwrap();
+    fs::set_permissions(&found, fs::Permissions::from_mode(0o755)).unwrap();
+    for directory in [&made, &found] {
+        let _ledger = Ledger::open(directory).unwrap();
+        assert_eq!(mode(directory), 0o700, "{directory:?}");
+    }
+    let everybodys = place.path().join("everybodys");
+    fs::create_dir(&everybodys).unwrap();
+    fs::set_permissions(&everybodys, fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = Ledger::open(&everybodys).err().expect("it is refused").to_string();
+    assert!(refused.contains("everybody may write into it"), "{refused}");
+    assert_eq!(mode(&everybodys), 0o777);
 }

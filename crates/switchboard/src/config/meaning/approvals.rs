@@ -68,8 +68,11 @@ fn rules<'a>(reading: &mut Reading<'a>, table: Table<'a>) -> Rules {
     let tables = reading.list(table, "[[approvals.rules]]", "rules");
     let (rules, sources): (Vec<Rule>, Vec<Source>) = tables.into_iter().map(|table| rule(reading, table)).unzip();
     Rules::new(rules).unwrap_or_else(|error| {
-        use approvals::RuleError::{AllowsEveryCommand, NoCommand, NotForRules};
-        let (AllowsEveryCommand { number } | NoCommand { number, .. } | NotForRules { number, .. }) = error;
+        use approvals::RuleError::{AllowsEveryCommand, NoCommand, NoDirectory, NotForRules};
+        let (AllowsEveryCommand { number }
+        | NoDirectory { number }
+        | NoCommand { number, .. }
+        | NotForRules { number, .. }) = error;
         reading.complain(sources[number - 1].clone(), error.to_string());
         Rules::default()
     })
