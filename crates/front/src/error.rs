@@ -118,9 +118,9 @@ impl IntoResponse for Error {
         let (status, _, code) = self.code.row();
         let cause = self.cause.as_deref().unwrap_or("-");
         if status.is_server_error() {
-            tracing::warn!(code, message = self.message, cause, "a request failed");
+            tracing::warn!(code, said = self.message, cause, "a request failed");
         } else {
-            tracing::debug!(code, message = self.message, cause, "a request was refused");
+            tracing::debug!(code, said = self.message, cause, "a request was refused");
         }
         let mut response = (status, [(header::CONTENT_TYPE, "application/json")], self.body()).into_response();
         if status == StatusCode::UNAUTHORIZED {

@@ -71,7 +71,10 @@ pub(crate) async fn run(serve: &Serve) -> Result<ExitCode> {
     logs::start(&resolved.config.log);
     resolved.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let mut signals = Signals::new()?;
-    let running = Running::start(resolved).await?;
+    let running = tokio::select! {
+        running = Running::start(resolved) => running?,
+        () = signals.next() => return Ok(ExitCode::from(STOPPED_AT_ONCE)),
+    };
     print(&running.welcome(Form::of(serve.json)))?;
     running.until_stopped(&mut signals).await
 }
@@ -113,7 +116,7 @@ impl Running {
         let address = listener.local_addr()?;
         let store = Store::open(config.state_dir.join(STORE_FILE), config.limits.store)?;
         let feed = Feed::new(Feed::LIMITS);
-        let settings = parts::approvals(&config, &ledger)?;
+        let settings = parts::approvals(&config, &ledger, address)?;
         let approvals = Approvals::open(store.clone(), settings, journal::of_approvals(&feed)).await?;
         let (keys, first_key) = Keys::open(&store, config.key.as_ref().map(config::Secret::reveal)).await?;
         let token = keys.add_local()?.reveal().to_owned();

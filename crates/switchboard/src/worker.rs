@@ -52,7 +52,10 @@ impl Worker {
                 (program, "demo-worker", Some(demo_home(state_dir)?))
             }
             Self::Codex(program) => {
-                let home = codex_home.map(absolute).transpose()?;
+                // Codex makes its usual home itself; one that it is told of must be there.
+                let usual = env::home_dir().map(|home| home.join(".codex"));
+                let is_unmade = |home: &Path| usual.as_deref() == Some(home) && !home.exists();
+                let home = codex_home.filter(|home| !is_unmade(home)).map(absolute).transpose()?;
                 (located(program)?, "app-server", home)
             }
         };

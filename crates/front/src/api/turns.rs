@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use codex::{Input, ThreadOptions, TurnOptions};
+use codex::{CallError, Input, ThreadOptions, Trap, TurnOptions};
 use serde::{Deserialize, Serialize};
 use workers::{Order, Profile, Refused, ThreadChoice, TurnView};
 
@@ -25,6 +25,8 @@ use crate::turns::{Followed, TurnSummary, WishError};
 
 /// How soon to come back to a server that is stopping: about what a restart takes.
 const DRAINING_RETRY: Duration = Duration::from_secs(5);
+/// The worker's code for parameters that it cannot take, such as a prompt that is too long.
+const INVALID_PARAMS: i64 = -32602;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -260,6 +262,13 @@ impl From<Refused> for Error {
             Refused::NoSuchGroup { .. } => Self::new(Code::InvalidValue, message),
             Refused::NotReady { .. } => Self::new(Code::NotReady, message).retry_after(DRAINING_RETRY),
             Refused::NoSuchThread { .. } => Self::new(Code::ThreadNotFound, message),
+            Refused::Worker(CallError::Busy(_)) => Self::new(Code::Busy, message).retry_after(DRAINING_RETRY),
+            Refused::Worker(error) if matches!(error.trap(), Some(Trap::NeverRan | Trap::NotLoaded)) => {
+                Self::new(Code::ThreadNotFound, message)
+            }
+            Refused::Worker(CallError::Failed { error, .. }) if error.code == INVALID_PARAMS => {
+                Self::new(Code::InvalidValue, message)
+            }
             Refused::Worker(_) | Refused::WorkerGone => {
                 Self::new(Code::WorkerFailed, format!("{message}{may_have_run}"))
             }

@@ -87,6 +87,9 @@ impl Screen {
                 return self.ended(*status, error.as_ref());
             }
             Told::Missed {} => self.note("some of the answer came faster than it was read, and is missing here"),
+            Told::TooLong {} => {
+                self.note("a piece of the answer was larger than the server keeps, and is missing here")
+            }
             Told::Other => {}
         }
         Ok(())

@@ -31,6 +31,8 @@ pub(super) enum Told {
     },
     /// The server has forgotten what a slow reader did not read.
     Missed {},
+    /// One event was larger than the server keeps.
+    TooLong {},
     #[serde(other)]
     Other,
 }

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -93,12 +94,13 @@ fn plan_group(group: &config::Group, state_dir: &Path) -> Result<Group> {
     })
 }
 
-pub(super) fn approvals(config: &Config, ledger: &Ledger) -> Result<Settings> {
+/// `address` is where we are really reached, whatever port was asked for.
+pub(super) fn approvals(config: &Config, ledger: &Ledger, address: SocketAddr) -> Result<Settings> {
     let path = config.state_dir.join(LINK_KEY_FILE);
     Ok(Settings {
         rules: config.approvals.rules.clone(),
         hooks: config.approvals.hooks.iter().map(hook).collect::<Result<_>>()?,
-        webhook: config.approvals.webhook.as_ref().map(config::Told::webhook).transpose()?,
+        webhook: config.approvals.webhook.as_ref().map(|told| told.webhook_from(config.listen, address)).transpose()?,
         link_key: LinkKey::load_or_create(&path).with_context(|| format!("cannot use {}", path.display()))?,
         owner: ledger.owner(),
         limits: approvals::Limits { decision_timeout: config.approvals.deadline, ..config.limits.approvals },

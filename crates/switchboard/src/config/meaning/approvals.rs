@@ -58,6 +58,19 @@ pub(super) fn approvals(reading: &mut Reading<'_>, listen: SocketAddr) -> Approv
 }
 
 impl Told {
+    /// The same, with links that lead to where the server is reached, if the port was left to the system.
+    pub(crate) fn webhook_from(
+        &self,
+        listen: SocketAddr,
+        address: SocketAddr,
+    ) -> Result<Webhook, approvals::WebhookError> {
+        let links = match self.links.strip_prefix(&format!("http://{listen}")) {
+            Some(path) => format!("http://{address}{path}"),
+            None => self.links.clone(),
+        };
+        Self { links, ..self.clone() }.webhook()
+    }
+
     /// The same as the approvals have it.
     pub(crate) fn webhook(&self) -> Result<Webhook, approvals::WebhookError> {
         Webhook::new(&self.url, self.authorization.as_ref().map(Secret::reveal), &self.links)
