@@ -75,7 +75,7 @@ fn cursor(headers: &HeaderMap, log: &Log, else_from: Cursor) -> Result<Cursor, E
     log.cursor(id).map_err(|error| Error::new(Code::InvalidValue, error.to_string()))
 }
 
-/// Asked at every heartbeat of a stream.
+/// Asked before every piece of a stream.
 fn key_holds(desk: &Arc<Desk>, caller: &Caller) -> impl Fn() -> bool + Send + 'static {
     let (keys, key) = (Arc::clone(desk.guard.keys()), Arc::clone(&caller.key));
     move || keys.has(&key)

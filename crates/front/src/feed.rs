@@ -1,4 +1,5 @@
-//! Everything that changes, in one stream: workers, threads, turns, items, approvals, the store. Not the text of turns.
+//! Everything that changes, in one stream: workers, threads, turns, items, approvals, the store. Items come whole, not in
+//! the pieces of their text.
 //! What happens is told here once, and is counted and sent from here.
 
 use std::sync::Arc;

@@ -185,7 +185,7 @@ fn key_in(headers: &HeaderMap) -> Result<&str, Error> {
     let missing = || {
         Error::new(
             Code::KeyMissing,
-            "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one",
+            "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; the first start of the server shows one",
         )
     };
     let unreadable = || Error::new(Code::KeyInvalid, "the key cannot be read; send `Authorization: Bearer KEY`");
@@ -266,7 +266,7 @@ mod tests {
         check(
             &[("cookie", "key=k")],
             &expect![[
-                r#"Error { code: KeyMissing, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one", cause: None, retry_after: None }"#
+                r#"Error { code: KeyMissing, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; the first start of the server shows one", cause: None, retry_after: None }"#
             ]],
         );
     }

@@ -30,7 +30,7 @@ struct Readiness {
 
 /// Always 200: a process whose disk is full must not be restarted for it.
 pub(crate) async fn alive(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
-    let reasons = match &*desk.store.health().borrow() {
+    let reasons = match desk.store.health_now() {
         StoreHealth::Well => Vec::new(),
         StoreHealth::Degraded { reason } => vec![format!("store: {reason}")],
     };
@@ -48,6 +48,6 @@ pub(crate) async fn ready(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
 
 pub(crate) async fn metrics(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
     let metrics = desk.feed.metrics();
-    metrics.look(&desk.pool, &desk.store.health().borrow());
+    metrics.look(&desk.pool, &desk.approvals, &desk.store);
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.to_text())
 }

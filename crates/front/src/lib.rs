@@ -206,7 +206,7 @@ impl Desk {
 
     fn end_streams(&self) {
         self.feed.log().close();
-        self.turns.all().iter().for_each(|turn| turn.log.close());
+        self.turns.end();
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) struct Metrics {
     approvals: Family<ApprovalEnd, Counter>,
     approvals_pending: Gauge,
     store_healthy: Gauge,
+    store_dropped: Gauge,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -76,6 +77,7 @@ impl Metrics {
             approvals: Family::default(),
             approvals_pending: Gauge::default(),
             store_healthy: Gauge::default(),
+            store_dropped: Gauge::default(),
         };
         registry.register(
             "http_requests",
@@ -102,6 +104,11 @@ impl Metrics {
         registry.register("approvals", "Approvals that are over, by kind and outcome", metrics.approvals.clone());
         registry.register("approvals_pending", "Approvals that wait for a decision", metrics.approvals_pending.clone());
         registry.register("store_healthy", "1 while everything can be written, else 0", metrics.store_healthy.clone());
+        registry.register(
+            "store_notes_dropped",
+            "What was to be written behind and is lost",
+            metrics.store_dropped.clone(),
+        );
         metrics.registry = registry;
         metrics
     }
@@ -127,20 +134,14 @@ impl Metrics {
     }
 
     pub(crate) fn count_approvals(&self, notice: &approvals::Notice) {
-        match notice {
-            approvals::Notice::ApprovalWanted { .. } => {
-                self.approvals_pending.inc();
-            }
-            approvals::Notice::ApprovalDecided { approval } => {
-                self.approvals_pending.dec();
-                let labels = ApprovalEnd { kind: approval.kind.name(), outcome: approval.state.as_str() };
-                self.approvals.get_or_create(&labels).inc();
-            }
+        if let approvals::Notice::ApprovalDecided { approval } = notice {
+            let labels = ApprovalEnd { kind: approval.kind.name(), outcome: approval.state.as_str() };
+            self.approvals.get_or_create(&labels).inc();
         }
     }
 
-    /// Takes down how the pool is now.
-    pub(crate) fn look(&self, pool: &workers::Pool, store: &store::Health) {
+    /// Takes down how everything is now.
+    pub(crate) fn look(&self, pool: &workers::Pool, approvals: &approvals::Approvals, store: &store::Store) {
         self.workers.clear();
         self.turns_running.clear();
         for worker in pool.workers() {
@@ -151,7 +152,9 @@ impl Metrics {
             self.workers.get_or_create(&WorkerState { group, state }).inc();
         }
         self.queue.set(i64::try_from(pool.load().waiting).unwrap_or(i64::MAX));
-        self.store_healthy.set(i64::from(store.is_well()));
+        self.approvals_pending.set(i64::try_from(approvals.pending()).unwrap_or(i64::MAX));
+        self.store_healthy.set(i64::from(store.health_now().is_well()));
+        self.store_dropped.set(i64::try_from(store.counts().notes_dropped).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn open_connection(&self) -> Counted {

@@ -23,7 +23,7 @@ pub(crate) struct Reader<A> {
     pub cursor: Cursor,
     /// How often it says that it is alive.
     pub heartbeat: Duration,
-    /// Whether it may go on reading; asked at every heartbeat.
+    /// Whether it may go on reading; asked before every piece.
     pub is_allowed: A,
     /// Counts it while it reads.
     #[expect(dead_code, reason = "it counts by living")]
@@ -48,6 +48,9 @@ impl<A: Fn() -> bool + Send + 'static> Reader<A> {
 
     async fn next(mut self, mut news: watch::Receiver<()>) -> Option<(Bytes, Option<(Self, watch::Receiver<()>)>)> {
         loop {
+            if !(self.is_allowed)() {
+                return None;
+            }
             news.mark_unchanged();
             let read = self.log.read(self.cursor, PIECE_BYTES_MAX);
             self.cursor = read.cursor;
@@ -60,7 +63,6 @@ impl<A: Fn() -> bool + Send + 'static> Reader<A> {
             }
             match tokio::time::timeout(self.heartbeat, news.changed()).await {
                 Ok(changed) => changed.ok()?,
-                Err(_) if !(self.is_allowed)() => return None,
                 Err(_) => return Some((Bytes::from_static(b":\n\n"), Some((self, news)))),
             }
         }

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use approvals::Stamp;
 use codex::{CallError, Input, TurnError, TurnEvent, TurnStatus};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use workers::{At, Turn};
 
@@ -25,7 +27,7 @@ pub struct TurnLimits {
     pub finished_max: usize,
     /// How many bytes of them.
     pub finished_bytes_max: usize,
-    /// How many wishes of callers (interrupt, steer) may wait for one turn.
+    /// How many wishes of callers (interrupt, steer) may wait for one turn, and how many for its worker's answer.
     pub wishes_max: usize,
 }
 
@@ -40,6 +42,8 @@ impl Default for TurnLimits {
 pub(crate) struct Turns {
     limits: TurnLimits,
     book: Mutex<Book>,
+    /// Whether the pumps are to end.
+    ending: watch::Sender<bool>,
     /// Aborted on drop: their turns are then interrupted or parked.
     pumps: Mutex<JoinSet<()>>,
 }
@@ -70,7 +74,7 @@ struct End {
 /// What a caller wants of a running turn.
 enum Wish {
     Interrupt,
-    Steer { input: Vec<Input>, answer: oneshot::Sender<Result<(), CallError>> },
+    Steer { input: Vec<Input>, answer: oneshot::Sender<Result<(), WishError>> },
 }
 
 /// Why a wish was not passed on.
@@ -99,9 +103,16 @@ pub(crate) struct TurnSummary {
     pub ended_at: Option<Stamp>,
 }
 
+impl TurnSummary {
+    /// Whether it waits for somebody, and nobody reads it.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.status == "parked"
+    }
+}
+
 impl Turns {
     pub(crate) fn new(limits: TurnLimits) -> Self {
-        Self { limits, book: Mutex::default(), pumps: Mutex::default() }
+        Self { limits, book: Mutex::default(), ending: watch::Sender::new(false), pumps: Mutex::default() }
     }
 
     /// Takes a turn over and reads it into a log until its end.
@@ -114,12 +125,13 @@ impl Turns {
             end: Mutex::default(),
             wishes,
         });
-        self.book().turns.insert(Arc::clone(&followed.at.turn), Arc::clone(&followed));
+        self.book().begin(&followed);
         let (turns, its) = (Arc::downgrade(self), Arc::clone(&followed));
+        let pump = Pump { turn, wishes: waiting, steers_max: self.limits.wishes_max, ending: self.ending.subscribe() };
         let mut pumps = lock(&self.pumps);
         while pumps.try_join_next().is_some() {}
         pumps.spawn(async move {
-            pump(turn, waiting, &its).await;
+            pump.run(&its).await;
             if let Some(turns) = turns.upgrade() {
                 turns.book().finish(&its, &turns.limits);
             }
@@ -135,12 +147,29 @@ impl Turns {
         self.book().turns.values().cloned().collect()
     }
 
+    /// Ends every stream, after what its turn has said until now: a turn that has ended is always told so.
+    pub(crate) fn end(&self) {
+        self.ending.send_replace(true);
+    }
+
     fn book(&self) -> MutexGuard<'_, Book> {
         lock(&self.book)
     }
 }
 
 impl Book {
+    /// A turn that was lost and found again takes the place of what was said of its loss.
+    fn begin(&mut self, followed: &Arc<Followed>) {
+        let turn = &followed.at.turn;
+        if let Some(before) = self.turns.insert(Arc::clone(turn), Arc::clone(followed)) {
+            let finished = self.finished.len();
+            self.finished.retain(|other| other != turn);
+            if self.finished.len() < finished {
+                self.finished_bytes -= before.log.bytes();
+            }
+        }
+    }
+
     /// Keeps a finished turn in the place of the oldest ones.
     fn finish(&mut self, followed: &Followed, limits: &TurnLimits) {
         self.finished.push_back(Arc::clone(&followed.at.turn));
@@ -164,7 +193,12 @@ impl Followed {
     pub(crate) async fn steer(&self, input: Vec<Input>) -> Result<(), WishError> {
         let (answer, answered) = oneshot::channel();
         self.wish(Wish::Steer { input, answer })?;
-        Ok(answered.await.map_err(|_| WishError::Over)??)
+        answered.await.unwrap_or(Err(WishError::Over))
+    }
+
+    /// Whether its end was told.
+    pub(crate) fn is_over(&self) -> bool {
+        lock(&self.end).is_some()
     }
 
     pub(crate) fn summary(&self) -> TurnSummary {
@@ -210,21 +244,39 @@ impl Drop for Closing<'_> {
     }
 }
 
-async fn pump(mut turn: Turn, mut wishes: mpsc::Receiver<Wish>, followed: &Followed) {
-    let _closing = Closing(&followed.log);
-    loop {
-        tokio::select! {
-            biased;
-            Some(wish) = wishes.recv() => match wish {
-                Wish::Interrupt => turn.interrupt(),
-                Wish::Steer { input, answer } => {
-                    let _ = answer.send(turn.steer(&input).await);
-                }
-            },
-            event = turn.next() => match event {
-                Some(event) => followed.tell(&event),
-                None => return,
-            },
+/// Reads one turn into its log, and passes on what callers want of it.
+struct Pump {
+    turn: Turn,
+    wishes: mpsc::Receiver<Wish>,
+    steers_max: usize,
+    ending: watch::Receiver<bool>,
+}
+
+impl Pump {
+    async fn run(mut self, followed: &Followed) {
+        let _closing = Closing(&followed.log);
+        let mut steers = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                biased;
+                Some(wish) = self.wishes.recv() => match wish {
+                    Wish::Interrupt => self.turn.interrupt(),
+                    Wish::Steer { answer, .. } if steers.len() >= self.steers_max => {
+                        answer.send(Err(WishError::TooMany)).ok();
+                    }
+                    Wish::Steer { input, answer } => {
+                        let steering = self.turn.steering(&input);
+                        steers.push(async { answer.send(steering.await.map_err(WishError::from)).ok() });
+                    }
+                },
+                Some(_) = steers.next() => {}
+                event = self.turn.next() => match event {
+                    Some(event) => followed.tell(&event),
+                    None => return,
+                },
+                // The last in the order: only what has nothing to say ends.
+                Ok(_) = self.ending.wait_for(|is_ending| *is_ending) => return,
+            }
         }
     }
 }

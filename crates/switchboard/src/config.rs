@@ -46,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) profiles: Vec<Profile>,
     pub(crate) approvals: Approvals,
     pub(crate) limits: Limits,
+    /// How much is kept of what only grows.
+    pub(crate) retention: store::Retention,
     pub(crate) log: Log,
 }
 
@@ -152,6 +154,14 @@ pub(crate) fn resolve(typed: &Typed) -> Result<Resolved, Problems> {
     let mut reading = Reading::new(typed, root.get_ref());
     let config = meaning::config(&mut reading, &typed.variables);
     let sections = reading.finish().map_err(Problems)?;
-    let warnings = variables::unknown(&typed.variables, &sections);
+    let mut warnings = variables::unknown(&typed.variables, &sections);
+    warnings.extend(clear_text(config.listen));
     Ok(Resolved { config, sections, warnings, file: typed.file.as_ref().map(|file| file.path.clone()) })
+}
+
+/// What must be known by whoever lets others than this machine connect.
+fn clear_text(listen: SocketAddr) -> Option<String> {
+    let warn =
+        || format!("keys travel to {listen} in clear text: listen on loopback, with a proxy that speaks TLS before it");
+    (!listen.ip().is_loopback()).then(warn)
 }

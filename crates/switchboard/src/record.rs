@@ -5,9 +5,9 @@ mod recorder;
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -99,10 +99,15 @@ fn create(record: &Record) -> Result<File> {
     } else {
         options.create_new(true);
     }
-    options.open(path).map_err(|error| match error.kind() {
+    let file = options.open(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             anyhow::anyhow!("{} is there already: name another file, or add --force", path.display())
         }
         _ => anyhow::anyhow!("cannot write {}: {error}", path.display()),
-    })
+    })?;
+    // One that was there keeps its mode; a device cannot be given another.
+    if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
 }

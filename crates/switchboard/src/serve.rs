@@ -3,6 +3,7 @@
 
 mod journal;
 mod parts;
+mod sweeping;
 
 use std::io;
 use std::net::SocketAddr;
@@ -38,7 +39,7 @@ SIGTERM or Ctrl-C ends it: new turns are refused, running ones have `drain_grace
 
 Exit codes: 0 ended as it was asked to; 1 could not start; 130 was ended at once.")]
 pub(crate) struct Serve {
-    /// The configuration file; else SWITCHBOARD_CONFIG, ./switchboard.toml, ~/.config/switchboard/switchboard.toml
+    /// The configuration file; else SWITCHBOARD_CONFIG, ~/.config/switchboard/switchboard.toml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Where callers connect, such as 127.0.0.1:4180; port 0 lets the system choose
@@ -156,6 +157,7 @@ impl Running {
         tokio::select! {
             () = &mut serving => {}
             () = signals.next() => {}
+            never = sweeping::sweep(&store, config.retention) => match never {},
         }
         let grace = config.drain_grace;
         tracing::info!(grace = config::show_duration(grace), "draining: no new turns; once more stops at once");

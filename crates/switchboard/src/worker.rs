@@ -1,8 +1,10 @@
 //! Which worker to start, and what it may see of our environment.
 
 use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{self, Path, PathBuf};
-use std::{env, fmt, fs};
+use std::{env, fmt};
 
 use anyhow::{Context, Result};
 use supervise::{Launch, Owner, Rlimits};
@@ -115,6 +117,11 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 /// A home of its own: the demo worker must never write into a real codex's home.
 fn demo_home(state_dir: &Path) -> Result<PathBuf> {
     let home = absolute(state_dir)?.join("demo");
-    fs::create_dir_all(&home).with_context(|| format!("cannot make {} for the demo worker", home.display()))?;
+    // What the state directory holds is nobody else's business, whoever makes it first.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&home)
+        .with_context(|| format!("cannot make {} for the demo worker", home.display()))?;
     Ok(home)
 }

@@ -128,8 +128,8 @@ impl Running {
         self.turn.interrupt();
     }
 
-    pub(crate) async fn steer(&self, input: &[Input]) -> Result<(), CallError> {
-        self.turn.steer(input).await
+    pub(crate) fn steering(&self, input: &[Input]) -> impl Future<Output = Result<(), CallError>> + Send + use<> {
+        self.turn.steering(input)
     }
 
     /// Its worker takes no more turns.

@@ -59,9 +59,17 @@ impl Turn {
     /// # Errors
     /// [`CallError`]; `Trap::NoSuchTurn` if the turn has just ended.
     pub async fn steer(&self, input: &[Input]) -> Result<(), CallError> {
-        match &self.running {
-            Some(running) => running.steer(input).await,
-            None => Ok(()),
+        self.steering(input).await
+    }
+
+    /// [`Turn::steer`] beside the reading of the turn.
+    pub fn steering(&self, input: &[Input]) -> impl Future<Output = Result<(), CallError>> + Send + use<> {
+        let steering = self.running.as_ref().map(|running| running.steering(input));
+        async move {
+            match steering {
+                Some(steering) => steering.await,
+                None => Ok(()),
+            }
         }
     }
 

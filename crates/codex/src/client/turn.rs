@@ -64,9 +64,17 @@ impl Turn {
     /// # Errors
     /// [`CallError`]; `Trap::NoSuchTurn` if the turn has just ended.
     pub async fn steer(&self, input: &[Input]) -> Result<(), CallError> {
-        let method = self.client.v2_method(TurnSteer::METHOD)?;
+        self.steering(input).await
+    }
+
+    /// [`Turn::steer`] beside the reading of the turn.
+    pub fn steering(&self, input: &[Input]) -> impl Future<Output = Result<(), CallError>> + Send + use<> {
+        let client = self.client.clone();
         let params = TurnSteerParams::new(&*self.id, plan::v2::input(input), &*self.thread);
-        self.client.send(Line::named::<TurnSteer>(method, &params)).await.map(drop)
+        async move {
+            let method = client.v2_method(TurnSteer::METHOD)?;
+            client.send(Line::named::<TurnSteer>(method, &params)).await.map(drop)
+        }
     }
 
     /// Reads on to the end.

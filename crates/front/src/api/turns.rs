@@ -1,12 +1,13 @@
 //! `/api/turns`: starting a turn, reading what it says, interrupting and steering it.
 
 use std::collections::BTreeMap;
+use std::path::{Component, Path};
 use std::sync::Arc;
 use std::time::Duration;
 
 use approvals::Stamp;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path as Named, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codex::{CallError, Input, ThreadOptions, Trap, TurnOptions};
@@ -17,11 +18,14 @@ use super::{cursor, key_holds};
 use crate::Desk;
 use crate::error::{Code, Error};
 use crate::guard::Posted;
-use crate::keys::Caller;
+use crate::keys::{Caller, Scope};
 use crate::metrics::group_of;
 use crate::ring::Cursor;
 use crate::sse::Reader;
 use crate::turns::{Followed, TurnSummary, WishError};
+
+/// How soon to come back to what is only busy for the moment.
+const BUSY_RETRY: Duration = Duration::from_secs(1);
 
 /// How soon to come back to a server that is stopping: about what a restart takes.
 const DRAINING_RETRY: Duration = Duration::from_secs(5);
@@ -80,7 +84,11 @@ pub(crate) async fn start(
     caller: Caller,
     Posted(wanted): Posted<Wanted>,
 ) -> Result<Response, Error> {
-    let turn = desk.pool.start_turn(order(wanted, &desk.profiles, &caller)?).await?;
+    let known = match &wanted.thread {
+        Some(thread) => known(&desk, thread).await?,
+        None => None,
+    };
+    let turn = desk.pool.start_turn(order(wanted, known, &desk.profiles, &caller)?).await?;
     let at = desk.turns.follow(turn).at.clone();
     let events = format!("/api/turns/{}/events", at.turn);
     let location = [(header::LOCATION, format!("/api/turns/{}", at.turn))];
@@ -93,7 +101,12 @@ pub(crate) async fn list(State(desk): State<Arc<Desk>>, caller: Caller) -> Json<
     let held = desk.pool.turns();
     let mut turns: BTreeMap<Arc<str>, TurnSummary> = BTreeMap::new();
     turns.extend(held.iter().filter_map(summary_of).map(|turn| (Arc::clone(&turn.turn), turn)));
-    turns.extend(desk.turns.all().iter().map(|turn| (Arc::clone(&turn.at.turn), turn.summary())));
+    for read in desk.turns.all() {
+        let is_found_again = read.is_over() && turns.get(&read.at.turn).is_some_and(TurnSummary::is_parked);
+        if !is_found_again {
+            turns.insert(Arc::clone(&read.at.turn), read.summary());
+        }
+    }
     let orderer = caller.orderer();
     let reached = turns.into_values().rev().filter(|turn| orderer.reaches(&turn.key));
     Json(Listed { turns: reached.collect() })
@@ -102,22 +115,24 @@ pub(crate) async fn list(State(desk): State<Arc<Desk>>, caller: Caller) -> Json<
 pub(crate) async fn get(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
-    Path(turn): Path<String>,
+    Named(turn): Named<String>,
 ) -> Result<Json<TurnSummary>, Error> {
-    if let Ok(followed) = find(&desk, &caller, &turn) {
-        return Ok(Json(followed.summary()));
-    }
+    let read = find(&desk, &caller, &turn).map(|followed| followed.summary());
     let held = desk.pool.turns();
     let mut summaries = held.iter().filter_map(summary_of);
-    let reached = summaries.find(|held| *held.turn == *turn && caller.orderer().reaches(&held.key));
-    reached.map(Json).ok_or_else(|| not_found(&turn))
+    let held = summaries.find(|held| *held.turn == *turn && caller.orderer().reaches(&held.key));
+    match (read, held) {
+        (Ok(read), Some(held)) if read.ended_at.is_some() && held.is_parked() => Ok(Json(held)),
+        (Ok(read), _) => Ok(Json(read)),
+        (Err(missing), held) => held.map(Json).ok_or(missing),
+    }
 }
 
 /// From the beginning, or after the `Last-Event-ID`.
 pub(crate) async fn events(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
-    Path(turn): Path<String>,
+    Named(turn): Named<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let log = Arc::clone(&find_or_claim(&desk, &caller, &turn)?.log);
@@ -135,7 +150,7 @@ pub(crate) async fn events(
 pub(crate) async fn interrupt(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
-    Path(turn): Path<String>,
+    Named(turn): Named<String>,
 ) -> Result<Json<Passed>, Error> {
     let followed = find_or_claim(&desk, &caller, &turn)?;
     followed.interrupt()?;
@@ -145,7 +160,7 @@ pub(crate) async fn interrupt(
 pub(crate) async fn steer(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
-    Path(turn): Path<String>,
+    Named(turn): Named<String>,
     Posted(said): Posted<Said>,
 ) -> Result<Json<Passed>, Error> {
     let followed = find_or_claim(&desk, &caller, &turn)?;
@@ -158,28 +173,51 @@ fn find(desk: &Desk, caller: &Caller, turn: &str) -> Result<Arc<Followed>, Error
     found.ok_or_else(|| not_found(turn))
 }
 
-/// A parked turn that nobody reads, such as one of an earlier run, is taken over by the first who asks for it.
+/// A parked turn that nobody reads, such as one of an earlier run, is taken over by the first who asks for it. So is one
+/// that was told to be lost with the connection to its worker, and then found again.
 fn find_or_claim(desk: &Desk, caller: &Caller, turn: &str) -> Result<Arc<Followed>, Error> {
-    find(desk, caller, turn).or_else(|missing| {
-        let parked = desk.pool.parked_turn(turn, &caller.orderer()).ok_or(missing)?;
-        Ok(desk.turns.follow(parked))
-    })
+    let found = find(desk, caller, turn);
+    if found.as_ref().is_ok_and(|followed| !followed.is_over()) {
+        return found;
+    }
+    match desk.pool.parked_turn(turn, &caller.orderer()) {
+        Some(parked) => Ok(desk.turns.follow(parked)),
+        None => found,
+    }
 }
 
 fn not_found(turn: &str) -> Error {
     Error::new(Code::TurnNotFound, format!("there is no turn {turn:?} of yours that can be read; it may be forgotten"))
 }
 
-fn order(wanted: Wanted, profiles: &[Profile], caller: &Caller) -> Result<Order, Error> {
-    let profile = match &wanted.profile {
+/// What is written down of a thread, whoever it belongs to.
+async fn known(desk: &Desk, thread: &str) -> Result<Option<store::Thread>, Error> {
+    let find = |id: String| desk.store.read(move |reader| reader.thread(&id));
+    match find(thread.into()).await? {
+        Some(known) => Ok(Some(known)),
+        None => {
+            // What was noted a moment ago may not be readable yet; if it cannot be written, it is not known.
+            desk.store.flush().await.ok();
+            Ok(find(thread.into()).await?)
+        }
+    }
+}
+
+/// A thread goes on as it began, unless its caller says otherwise.
+fn order(wanted: Wanted, known: Option<store::Thread>, profiles: &[Profile], caller: &Caller) -> Result<Order, Error> {
+    let began = known.as_ref().and_then(|known| known.profile.as_deref());
+    let profile = match wanted.profile.as_deref().or(began) {
         Some(name) => Some(profile_named(profiles, name)?),
         None => profiles.first(),
     };
-    if wanted.cwd.as_deref().is_some_and(|cwd| !std::path::Path::new(cwd).is_absolute()) {
-        return Err(Error::new(Code::InvalidValue, "`cwd` must be an absolute path"));
-    }
     let own = profile.map(Profile::thread_options).unwrap_or_default();
-    let options = ThreadOptions { cwd: wanted.cwd.or(own.cwd), model: wanted.model.clone().or(own.model), ..own };
+    if let Some(cwd) = &wanted.cwd {
+        admit_cwd(cwd, own.cwd.as_deref(), caller)?;
+    }
+    let (cwd, model) = known.map(|known| (known.cwd, known.model)).unwrap_or_default();
+    let cwd = wanted.cwd.or(Some(cwd).filter(|cwd| !cwd.is_empty()));
+    let model = wanted.model.clone().or(model);
+    let options = ThreadOptions { cwd: cwd.or(own.cwd), model: model.or(own.model), ..own };
     let thread = match wanted.thread {
         Some(thread) => ThreadChoice::Existing(thread.into(), options),
         None => ThreadChoice::New(options),
@@ -199,6 +237,28 @@ fn order(wanted: Wanted, profiles: &[Profile], caller: &Caller) -> Result<Order,
         decision_timeout: profile.and_then(|profile| profile.decision_timeout),
         profile: profile.map(|profile| profile.name.clone()),
     })
+}
+
+/// A directory is what a sandbox lets an agent write to: only an operator may choose one beyond the profile's.
+fn admit_cwd(cwd: &str, profiles: Option<&str>, caller: &Caller) -> Result<(), Error> {
+    if !Path::new(cwd).is_absolute() {
+        return Err(Error::new(Code::InvalidValue, "`cwd` must be an absolute path"));
+    }
+    if caller.scopes.has(Scope::Operate) || profiles.is_some_and(|directory| is_within(cwd, directory)) {
+        return Ok(());
+    }
+    Err(Error::new(Code::ScopeMissing, "`cwd` must lie in the directory of the profile; another needs `operate`"))
+}
+
+/// By name, and where both are on this machine also behind links.
+fn is_within(cwd: &str, directory: &str) -> bool {
+    let (cwd, directory) = (Path::new(cwd), Path::new(directory));
+    let is_plain = cwd.components().all(|part| part != Component::ParentDir);
+    let leads_within = match (cwd.canonicalize(), directory.canonicalize()) {
+        (Ok(cwd), Ok(directory)) => cwd.starts_with(directory),
+        _ => true,
+    };
+    is_plain && cwd.starts_with(directory) && leads_within
 }
 
 fn profile_named<'a>(profiles: &'a [Profile], name: &str) -> Result<&'a Profile, Error> {
@@ -262,7 +322,7 @@ impl From<Refused> for Error {
             Refused::NoSuchGroup { .. } => Self::new(Code::InvalidValue, message),
             Refused::NotReady { .. } => Self::new(Code::NotReady, message).retry_after(DRAINING_RETRY),
             Refused::NoSuchThread { .. } => Self::new(Code::ThreadNotFound, message),
-            Refused::Worker(CallError::Busy(_)) => Self::new(Code::Busy, message).retry_after(DRAINING_RETRY),
+            Refused::Worker(CallError::Busy(_)) => Self::new(Code::Busy, message).retry_after(BUSY_RETRY),
             Refused::Worker(error) if matches!(error.trap(), Some(Trap::NeverRan | Trap::NotLoaded)) => {
                 Self::new(Code::ThreadNotFound, message)
             }
@@ -280,7 +340,7 @@ impl From<WishError> for Error {
     fn from(error: WishError) -> Self {
         match error {
             WishError::Over => Self::new(Code::TurnOver, "the turn is over; start another on its thread"),
-            WishError::TooMany => Self::new(Code::Busy, error.to_string()).retry_after(Duration::from_secs(1)),
+            WishError::TooMany => Self::new(Code::Busy, error.to_string()).retry_after(BUSY_RETRY),
             WishError::Worker(error) => Self::new(Code::WorkerFailed, error.to_string()),
         }
     }

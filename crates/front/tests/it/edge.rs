@@ -111,10 +111,10 @@ async fn errors_are_told_in_one_form() {
         HTTP/1.1 401 Unauthorized
         content-type: application/json
         www-authenticate: Bearer
-        content-length: 186
+        content-length: 193
         connection: close
 
-        {"error":{"message":"send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add` makes one","type":"authentication_error","code":"key_missing"}}"#]]).await;
+        {"error":{"message":"send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; the first start of the server shows one","type":"authentication_error","code":"key_missing"}}"#]]).await;
     check(&house, "GET /api/turns HTTP/1.1\nhost: localhost\napi-key: wrong", &expect![[r#"
         HTTP/1.1 401 Unauthorized
         content-type: application/json

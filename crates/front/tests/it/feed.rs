@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use front::Settings;
 use front::keys::Scope;
+use tokio::time::timeout;
 
+use crate::http::LONG;
 use crate::support::House;
 
 #[tokio::test]
@@ -73,6 +75,19 @@ async fn a_quiet_stream_says_that_it_is_alive_and_ends_when_its_key_is_revoked()
     house.keys.revoke(reader.key.split('_').nth(1).unwrap());
     assert_eq!(feed.rest().await.len(), 0);
     assert_eq!(reader.get("/api/turns").await.refusal(), "401 key_invalid");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_busy_stream_ends_too_when_its_key_is_revoked() {
+    let house = House::open().await;
+    let caller = house.caller(&[Scope::Use, Scope::Operate]).await;
+    let path = house.start("[[slow 100000 5]]").await;
+    let mut turn = caller.events(&path, "").await;
+    turn.until("text").await;
+    house.keys.revoke(caller.key.split('_').nth(1).unwrap());
+    let rest = timeout(LONG, turn.rest()).await.expect("the stream ends");
+    assert!(rest.iter().all(|event| event["type"] != "turn_ended"), "{rest:?}");
     house.stop().await;
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use approvals::{Kind, Rule, Rules, Then};
+use front::Settings;
 use store::{Change, Store};
 
 use crate::http::Caller;
@@ -52,6 +54,32 @@ async fn a_full_store_is_a_degraded_server_that_lives_on() {
     house.stop().await;
 }
 
+#[tokio::test]
+async fn a_store_that_nobody_writes_any_more_is_a_degraded_server() {
+    let house = House::open().await;
+    house.store.close().await.unwrap();
+    let health = house.check(&house.operator.get("/healthz").await, "Health").await;
+    assert_eq!((&health["status"], &health["reasons"][0]), (&"degraded".into(), &"store: the store is closed".into()));
+    assert!(house.operator.get("/metrics").await.body.contains("switchboard_store_healthy 0\n"));
+}
+
+#[tokio::test]
+async fn what_rules_decide_never_counts_as_pending() {
+    let rule = Rule { kind: Some(Kind::Command), command: vec!["touch".into()], then: Then::Deny, ..Rule::default() };
+    let deciding = approvals::Settings { rules: Rules::new(vec![rule]).unwrap(), ..approvals::Settings::default() };
+    let house = House::with(Settings::default(), deciding).await;
+    let path = house.start("[[shell touch x]]").await;
+    house.operator.events(&path, "").await.rest().await;
+    let page = house.operator.get("/metrics").await.body;
+    assert!(page.contains("\nswitchboard_approvals_pending 0\n"), "{page}");
+    assert!(page.contains("switchboard_approvals_total{kind=\"command\",outcome=\"denied\"} 1\n"), "{page}");
+    let path = house.start("[[shell rm x]]").await;
+    house.operator.events(&path, "").await.until("approval_wanted").await;
+    let page = house.operator.get("/metrics").await.body;
+    assert!(page.contains("\nswitchboard_approvals_pending 1\n"), "{page}");
+    house.stop().await;
+}
+
 /// Writes until nothing more fits, however small.
 async fn fill(store: &Store) -> store::WriteError {
     let (mut number, mut bytes) = (0, 64 * 1024);
@@ -94,6 +122,7 @@ async fn what_happens_is_counted_by_labels_that_no_caller_invents() {
         r#"switchboard_turns_running{group="main"} 0"#,
         "switchboard_queue_length 0",
         "switchboard_store_healthy 1",
+        "switchboard_store_notes_dropped 0",
         "switchboard_feed_readers 0",
     ] {
         assert!(page.lines().any(|one| one == line), "{line} in\n{page}");

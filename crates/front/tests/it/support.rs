@@ -31,7 +31,7 @@ pub(crate) struct House {
     pub(crate) pool: Pool,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
-    _directory: TempDir,
+    pub(crate) directory: TempDir,
 }
 
 impl House {
@@ -72,7 +72,7 @@ impl House {
             let _ = stopped.await;
         }));
         let operator = Caller { address, key: KEY.into() };
-        let house = Self { operator, keys, store, pool, stop, serving, _directory: directory };
+        let house = Self { operator, keys, store, pool, stop, serving, directory };
         house.until_ready().await;
         house
     }
@@ -145,9 +145,16 @@ fn plan(directory: &Path) -> Plan {
         effort: None,
         decision_timeout: None,
     };
+    let quiet = Profile {
+        name: "quiet".into(),
+        cwd: Some(directory.join("home").to_str().unwrap().into()),
+        sandbox: Sandbox::WorkspaceWrite,
+        approval_policy: ApprovalPolicy::Never,
+        ..asking.clone()
+    };
     Plan {
         groups: vec![group],
-        profiles: vec![asking],
+        profiles: vec![asking, quiet],
         limits: Limits::default(),
         state_dir: directory.into(),
         client_version: "1.0".into(),

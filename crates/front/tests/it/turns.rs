@@ -153,7 +153,7 @@ async fn an_order_that_cannot_be_carried_out_is_refused_with_its_reason() {
         400 invalid_value the body cannot be used: unknown variant `file`, expected `text` or `image` at line 1 column 24
         400 invalid_value the `url` of an image must be a data URL (data:image/png;base64,…)
         400 invalid_value `cwd` must be an absolute path
-        400 invalid_value there is no profile "none"; there are: asking
+        400 invalid_value there is no profile "none"; there are: asking, quiet
         400 invalid_value there is no group of workers named "none": it has main
         400 invalid_value the body cannot be used: unknown field `command`, expected one of `prompt`, `input`, `profile`, `group`, `thread`, `cwd`, `model`, `effort` at line 1 column 23
     "#]].assert_eq(&told);
@@ -178,4 +178,91 @@ async fn a_reader_that_comes_too_late_is_told_what_it_missed() {
     house.operator.events(&third, "").await.rest().await;
     assert_eq!(house.operator.get(&path).await.refusal(), "404 turn_not_found", "only so many finished turns are kept");
     house.stop().await;
+}
+
+#[tokio::test]
+async fn a_thread_goes_on_with_the_profile_that_it_began_with() {
+    let house = House::open().await;
+    let started = house.operator.post("/api/turns", r#"{"prompt":"[[say one]]","profile":"quiet"}"#).await.json();
+    house.operator.events(started["events"].as_str().unwrap(), "").await.rest().await;
+    let mut feed = house.operator.events("/api/events", "").await;
+    house.operator.post("/api/workers/main-0/restart", "").await;
+    while feed.until("worker_state").await["state"] != "ready" {}
+    let again = serde_json::json!({ "prompt": "[[say two]]", "thread": started["thread"] }).to_string();
+    let again = house.operator.post("/api/turns", &again).await;
+    assert_eq!(again.status, 201, "{}", again.body);
+    let resumed = frame(&house, "thread/resume").await;
+    assert_eq!(resumed["params"]["sandbox"], "workspace-write", "{resumed}");
+    assert_eq!(resumed["params"]["approvalPolicy"], "never", "{resumed}");
+    assert_eq!(resumed["params"]["cwd"], house.directory.path().join("home").to_str().unwrap());
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn only_an_operator_chooses_a_directory_beyond_the_profiles() {
+    let house = House::open().await;
+    let caller = house.caller(&[Scope::Use]).await;
+    let inside = house.directory.path().join("home");
+    let link = house.directory.path().join("link");
+    std::os::unix::fs::symlink("/", &link).unwrap();
+    let order = |cwd: &std::path::Path| serde_json::json!({ "prompt": "[[text]]", "cwd": cwd }).to_string();
+    assert_eq!(caller.post("/api/turns", &order(&inside)).await.status, 201);
+    for outside in [std::path::Path::new("/"), &inside.join("../.."), &link] {
+        assert_eq!(caller.post("/api/turns", &order(outside)).await.refusal(), "403 scope_missing", "{outside:?}");
+        assert_eq!(house.operator.post("/api/turns", &order(outside)).await.status, 201);
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_steer_that_the_worker_does_not_answer_holds_nothing_up() {
+    let house = House::open().await;
+    let path = house.start("[[slow 100000 5]]").await;
+    let mut reader = house.operator.events(&path, "").await;
+    reader.until("text").await;
+    // From now on each answer waits for the next one.
+    let other = house.start("[[answers swapped]]").await;
+    house.operator.events(&other, "").await.rest().await;
+    let turn = path.trim_end_matches("/events");
+    let steer = format!("{turn}/steer");
+    let interrupting = async {
+        while try_frame(&house, "turn/steer").await.is_none() {}
+        for _ in 0..3 {
+            reader.until("text").await;
+        }
+        assert_eq!(house.operator.post(&format!("{turn}/interrupt"), "").await.status, 200);
+        assert_eq!(reader.rest().await.last().unwrap()["status"], "interrupted");
+    };
+    let interrupting = tokio::time::timeout(crate::http::LONG, interrupting);
+    let (_, interrupted) = tokio::join!(house.operator.post(&steer, r#"{"prompt":"more"}"#), interrupting);
+    interrupted.expect("the turn is read on and interrupted");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_reads_a_turn_that_a_stop_ends_is_told_its_end() {
+    let house = House::open().await;
+    let mut readers = Vec::new();
+    for _ in 0..4 {
+        let path = house.start("[[slow 100000 5]]").await;
+        let mut reader = house.operator.events(&path, "").await;
+        reader.until("text").await;
+        readers.push(reader);
+    }
+    house.pool.stop().await;
+    house.stop().await;
+    for mut reader in readers {
+        assert_eq!(reader.rest().await.last().expect("something is told")["type"], "turn_ended");
+    }
+}
+
+/// The last frame of this method that was sent to the worker.
+async fn try_frame(house: &House, method: &str) -> Option<Value> {
+    let frames = house.operator.get("/api/wire/main-0").await.json();
+    let texts = frames["frames"].as_array().unwrap().iter().rev().map(|frame| frame["text"].as_str().unwrap());
+    texts.filter_map(|text| serde_json::from_str::<Value>(text).ok()).find(|frame| frame["method"] == method)
+}
+
+async fn frame(house: &House, method: &str) -> Value {
+    try_frame(house, method).await.unwrap_or_else(|| panic!("{method} was never sent"))
 }

@@ -13,7 +13,7 @@ const FILE_NAME: &str = "switchboard.toml";
 /// A configuration is written by hand; anything longer is another file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads and resolves the configuration: the file that is named, else the first of those that are looked for.
+/// Reads and resolves the configuration: the file that is named, else the user's own.
 pub(crate) fn load(named: Option<&Path>, flags: Vec<Flag>) -> Result<Resolved> {
     // What is not UTF-8 cannot be a value of ours.
     let variables =
@@ -22,26 +22,17 @@ pub(crate) fn load(named: Option<&Path>, flags: Vec<Flag>) -> Result<Resolved> {
     let cwd = env::current_dir().context("the current directory cannot be used")?;
     let file = match named.map(Path::to_owned).or_else(|| variables.get(FILE).map(PathBuf::from)) {
         Some(path) => Some(read(&path)?.with_context(|| format!("there is no configuration file {}", path.display()))?),
-        None => first(&places(&variables))?,
+        None => of_user(&variables).map_or(Ok(None), |path| read(&path))?,
     };
     Ok(resolve(&Typed { file, variables, flags, cwd })?)
 }
 
-/// Where a file is looked for that nobody has named.
-fn places(variables: &BTreeMap<String, String>) -> Vec<PathBuf> {
+/// The file that counts where none is named. Never one of the current directory: that may be somebody else's repository,
+/// and what it says would be run.
+fn of_user(variables: &BTreeMap<String, String>) -> Option<PathBuf> {
     let set = |name: &str| variables.get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let config_home = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
-    let of_user = config_home.map(|home| home.join("switchboard").join(FILE_NAME));
-    [Some(FILE_NAME.into()), of_user].into_iter().flatten().collect()
-}
-
-fn first(places: &[PathBuf]) -> Result<Option<File>> {
-    for place in places {
-        if let Some(file) = read(place)? {
-            return Ok(Some(file));
-        }
-    }
-    Ok(None)
+    let config_home = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
+    Some(config_home.join("switchboard").join(FILE_NAME))
 }
 
 fn read(path: &Path) -> Result<Option<File>> {

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod limits;
+mod retention;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ const FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
 pub(super) fn config(reading: &mut Reading<'_>, variables: &BTreeMap<String, String>) -> Config {
-    let mut top = reading.top(&["workers", "profiles", "approvals", "limits", "log", "tools"]);
+    let mut top = reading.top(&["workers", "profiles", "approvals", "limits", "retention", "log", "tools"]);
     let listen = top.value(
         "listen",
         &Kind::parsed("an address such as \"127.0.0.1:4180\""),
@@ -58,6 +59,7 @@ pub(super) fn config(reading: &mut Reading<'_>, variables: &BTreeMap<String, Str
         profiles,
         approvals: approvals::approvals(reading, listen),
         limits: limits::limits(reading),
+        retention: retention::retention(reading),
         log: log(reading),
     }
 }

@@ -99,6 +99,13 @@ fn without_a_file_there_are_defaults() {
         store_delay = "200ms"                    # default
         store_readers_max = 4                    # default
 
+        [retention]
+        approvals = "90d"                        # default
+        audit = "365d"                           # default
+        responses = "30d"                        # default
+        tool_calls = "30d"                       # default
+        usage = "366d"                           # default
+
         [log]
         level = "info"                           # default
         format = "auto"                          # default
@@ -141,6 +148,8 @@ fn flags_win_over_variables_over_the_file_over_defaults() {
         [approvals]
 
         [limits]
+
+        [retention]
 
         [log]
         level = "debug"                          # SWITCHBOARD_LOG
@@ -219,7 +228,7 @@ command = [\"files\"]
             switchboard.toml:1: unknown key `listn` at the top: did you mean `listen`?
             switchboard.toml:2: unknown key `count` at the top: it belongs in [[workers]]
             switchboard.toml:3: `drain_grace`: expected a duration such as "500ms", "30s" or "10m", from 0s to 1d, found 30
-            switchboard.toml:4: unknown key `frobnicate` at the top: there are listen, hosts, state_dir, key, drain_grace, workers, profiles, approvals, limits, log, tools
+            switchboard.toml:4: unknown key `frobnicate` at the top: there are listen, hosts, state_dir, key, drain_grace, workers, profiles, approvals, limits, retention, log, tools
             switchboard.toml:8: unknown key `cuont` in [[workers]]: did you mean `count`?
             switchboard.toml:9: `turns_max`: expected a whole number from 1 to 100000, found "many"
             switchboard.toml:10: unknown key `codex_homee` in [[workers]]: did you mean `codex_home`?
@@ -402,6 +411,14 @@ fn wrong_variables_and_flags_are_named() {
 }
 
 #[test]
+fn an_address_that_others_reach_is_warned_of() {
+    let warnings = |listen: &str| resolved(&format!("listen = \"{listen}\"")).warnings;
+    expect!["keys travel to 0.0.0.0:4180 in clear text: listen on loopback, with a proxy that speaks TLS before it"]
+        .assert_eq(&warnings("0.0.0.0:4180").join("\n"));
+    assert!(warnings("127.0.0.1:4180").is_empty() && warnings("[::1]:4180").is_empty());
+}
+
+#[test]
 fn a_variable_that_sets_nothing_is_warned_of() {
     let variables = [("SWITCHBOARD_LISTN", "x"), ("SWITCHBOARD_OWNER", "x"), ("SWITCHBOARD_WORKERS_MIAN_COUNT", "2")];
     let warnings = resolve(&typed("", &variables, &[])).map_err(|problems| problems.to_string()).unwrap().warnings;
@@ -530,6 +547,7 @@ fn the_example_shows_every_section_and_is_right() {
         "[[approvals.rules]]",
         "[[approvals.hooks]]",
         "[limits]",
+        "[retention]",
         "[log]",
     ];
     for pattern in patterns {

@@ -1,5 +1,7 @@
 //! `switchboard ask` against the demo worker.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -396,4 +398,13 @@ fn messages_stand_on_lines_of_their_own_and_notes_stay_off_stdout() {
     assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     let first = ended.stdout.lines().next();
     assert_eq!(first, Some("one"), "{}", ended.stdout);
+}
+
+#[test]
+fn the_state_directory_that_it_makes_is_its_owners_alone() {
+    let state = State::new();
+    let directory = state.path().join("new");
+    let ended = state.ask_with(&["hello"], &[("SWITCHBOARD_STATE_DIR", directory.to_str().unwrap())]).end();
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(std::fs::metadata(directory).unwrap().permissions().mode() & 0o777, 0o700);
 }

@@ -53,6 +53,13 @@ impl State {
         self.directory.path()
     }
 
+    /// Writes the configuration of the user.
+    pub(crate) fn configure(&self, text: &str) {
+        let directory = self.path().join("switchboard");
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("switchboard.toml"), text).unwrap();
+    }
+
     pub(crate) fn ask(&self, arguments: &[&str]) -> Run {
         self.ask_with(arguments, &[])
     }
@@ -127,7 +134,7 @@ impl State {
         if !prologue.is_empty() {
             command.args(["-c", &format!("{prologue}; exec \"$0\" \"$@\""), binary]);
         }
-        // No configuration of whoever runs the tests counts, and none of the directory that they run in.
+        // No configuration of whoever runs the tests counts.
         command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
         command.env("SWITCHBOARD_STATE_DIR", self.path()).env("XDG_CONFIG_HOME", self.path());
         command

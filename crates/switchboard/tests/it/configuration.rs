@@ -7,7 +7,7 @@ use crate::command::State;
 #[test]
 fn the_resolved_configuration_is_printed_and_can_be_read_again() {
     let state = State::new();
-    fs::write(state.path().join("switchboard.toml"), "drain_grace = \"5s\"\n").unwrap();
+    state.configure("drain_grace = \"5s\"\n");
     let variables = [("SWITCHBOARD_KEY", "canary"), ("SWITCHBOARD_LIMITS_QUEUE_MAX", "7")];
     let printed = state.run_with(&["serve", "--print-config", "--listen", "127.0.0.1:9"], &variables).end();
     assert_eq!(printed.code(), Some(0), "{}", printed.stderr);
@@ -31,7 +31,7 @@ fn the_resolved_configuration_is_printed_and_can_be_read_again() {
 #[test]
 fn a_wrong_file_is_refused_with_every_mistake() {
     let state = State::new();
-    fs::write(state.path().join("switchboard.toml"), "listn = 1\n[[workers]]\ncount = 0\n").unwrap();
+    state.configure("listn = 1\n[[workers]]\ncount = 0\n");
     for command in [&["serve"][..], &["workers"], &["ask", "hello"]] {
         let ended = state.run_with(command, &[]).end();
         assert_eq!(ended.code(), Some(1), "{command:?}");
@@ -57,11 +57,14 @@ fn a_file_that_is_named_must_be_there() {
 }
 
 #[test]
-fn the_file_of_the_user_counts_where_there_is_no_other() {
+fn the_file_of_the_user_counts_and_never_one_that_happens_to_lie_around() {
     let state = State::new();
-    let directory = state.path().join("switchboard");
-    fs::create_dir(&directory).unwrap();
-    fs::write(directory.join("switchboard.toml"), "drain_grace = \"7s\"\n").unwrap();
+    state.configure("drain_grace = \"7s\"\n");
+    fs::write(state.path().join("switchboard.toml"), "drain_grace = \"8s\"\n[[workers]]\ncommand = \"./theirs\"\n")
+        .unwrap();
     let printed = state.run_with(&["serve", "--print-config"], &[]).end();
     assert!(printed.stdout.contains("drain_grace = \"7s\""), "{}", printed.stdout);
+    assert!(!printed.stdout.contains("theirs"), "{}", printed.stdout);
+    let named = state.run_with(&["serve", "--print-config", "--config", "switchboard.toml"], &[]).end();
+    assert!(named.stdout.contains("drain_grace = \"8s\""), "{}", named.stdout);
 }

@@ -65,7 +65,7 @@ fn what_keeps_a_server_from_starting_is_a_problem() {
 #[test]
 fn a_wrong_configuration_is_a_problem_with_its_lines() {
     let state = State::new();
-    fs::write(state.path().join("switchboard.toml"), "listn = 1\n").unwrap();
+    state.configure("listn = 1\n");
     let ended = examine(&state, &[]);
     assert_eq!(ended.code(), Some(1));
     assert!(state_of(&ended, "configuration").1.contains("switchboard.toml:1"), "{}", ended.stdout);

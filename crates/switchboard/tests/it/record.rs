@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use codex::{Client, Launch, Options, Owner, ThreadOptions, TurnEvent};
+use codex::{Client, Launch, Options, Owner, ThreadOptions};
 use expect_test::expect;
 use serde_json::Value;
 
@@ -86,7 +86,7 @@ fn a_replay_tells_ask_the_events_that_were_recorded() {
 
 #[tokio::test]
 async fn a_replay_tells_the_client_the_events_that_were_recorded() {
-    async fn events(program: &str, directory: &Path) -> (String, Vec<String>) {
+    async fn events(program: &str, directory: &Path) -> (String, Vec<Value>) {
         let launch = Launch {
             program: program.into(),
             args: Vec::new(),
@@ -101,16 +101,14 @@ async fn a_replay_tells_the_client_the_events_that_were_recorded() {
         for prompt in ["[[reason]]", "[[tool lookup {}]]"] {
             let mut turn = thread.start_turn(prompt).await.unwrap();
             while let Some(event) = tokio::time::timeout(LONG, turn.next()).await.unwrap() {
-                if !matches!(event, TurnEvent::Text { .. }) {
-                    told.push(serde_json::to_string(&event).unwrap());
-                }
+                told.push(serde_json::to_value(&event).unwrap());
             }
             // Something that belongs to no thread, in the middle of the exchange.
             client.ping(LONG).await.unwrap();
         }
         let id = thread.id().to_owned();
         client.stop().await;
-        (id, told)
+        (id, joined(told))
     }
     let state = State::new();
     let (recorder, replayer) = pair(&state, &demo_worker(&state));
@@ -182,6 +180,7 @@ fn a_file_that_is_there_is_left_alone_unless_forced() {
     let file = state.path().join("recording.jsonl");
     let path = file.to_str().unwrap();
     fs::write(&file, "precious").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let refused = run(&["record", path, "--", "cat"], b"{}\n");
     assert_eq!(refused.status.code(), Some(1));
     let stderr = String::from_utf8(refused.stderr).unwrap();
@@ -190,6 +189,7 @@ fn a_file_that_is_there_is_left_alone_unless_forced() {
     let forced = run(&["record", "--force", "--keep-secrets", path, "--", "cat"], b"{\"token\":\"abc\"}\n");
     assert!(forced.status.success());
     assert_eq!(entries(&file)[0]["msg"]["token"], "abc");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn no_secret_and_no_prompt_is_logged_or_answered() {
     let state = State::new();
     let file =
         "[[workers]]\ncommand = \"demo\"\nenv = [\"PROVIDER_TOKEN\"]\n[approvals]\nwebhook = \"http://127.0.0.1:1/\"\n";
-    fs::write(state.path().join("switchboard.toml"), file).unwrap();
+    state.configure(file);
     let variables = [
         ("SWITCHBOARD_KEY", KEY),
         ("PROVIDER_TOKEN", TOKEN),

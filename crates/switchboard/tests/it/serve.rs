@@ -151,3 +151,37 @@ fn without_json_the_start_is_told_in_words() {
     let lines: Vec<Value> = ended.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().any(|line| line["message"] == "stopped"), "{}", ended.stderr);
 }
+
+#[tokio::test]
+async fn what_is_old_is_removed_from_the_store_at_the_start() {
+    let state = State::new();
+    let open = || store::Store::open(state.path().join("switchboard.db"), store::Limits::default()).unwrap();
+    let long_ago = store::Approval {
+        id: "long-ago".into(),
+        group: "main".into(),
+        worker: "main-0".into(),
+        thread: "th".into(),
+        turn: "tu".into(),
+        item: None,
+        request: "0".into(),
+        method: "item/commandExecution/requestApproval".into(),
+        kind: "command".into(),
+        key: String::new(),
+        params: "{}".into(),
+        shown_hash: String::new(),
+        state: store::ApprovalState::Denied,
+        verdict: None,
+        reason: None,
+        decided_by: None,
+        created_at: 0,
+        deadline_at: None,
+        decided_at: None,
+    };
+    let before = open();
+    before.commit(vec![store::Change::Approval(long_ago)]).await.unwrap();
+    before.close().await.unwrap();
+    Served::start(&state).stop();
+    let after = open();
+    assert_eq!(after.read(|reader| reader.approval("long-ago")).await.unwrap(), None);
+    after.close().await.unwrap();
+}

@@ -171,7 +171,7 @@ fn profile<'a>(reading: &mut Reading<'a>, name: &str, table: Table<'a>, groups: 
         ),
         decision_timeout: section.optional(
             "decision_timeout",
-            &Kind::duration(SECOND..=30 * DAY),
+            &Kind::duration(SECOND..=7 * DAY),
             "How long a decision may take, if not `deadline` of [approvals].",
         ),
     };
