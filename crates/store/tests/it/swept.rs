@@ -9,6 +9,7 @@ use store::{
 
 use crate::support::{Place, allowed, approvals, parked, pending, response, run, step, used};
 
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const ALL: Keep = Keep { age_max: Duration::MAX, rows_max: u32::MAX };
 const KEEP_ALL: Retention = Retention { approvals: ALL, audit: ALL, responses: ALL, parked_calls: ALL, usage: ALL };
 
@@ -77,7 +78,6 @@ fn parked_calls_that_have_ended_and_days_of_usage_go_when_they_are_old() {
         let call = |id: &str, created_at: i64, state: ParkedCallState| {
             Change::ParkedCall(ParkedCall { created_at, state, ..parked(id, "k", "th") })
         };
-        const DAY_MS: i64 = 24 * 60 * 60 * 1000;
         let changes = vec![
             call("waits", 1_000, ParkedCallState::Waiting),
             call("answered", 1_000, ParkedCallState::Answered),
