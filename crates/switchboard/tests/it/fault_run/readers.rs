@@ -53,6 +53,7 @@ fn leave_politely(mut stream: TcpStream) {
 /// With something unread, the end of a connection is a reset (RST).
 fn leave_at_once(stream: TcpStream) {
     stream.peek(&mut [0]).unwrap();
+    drop(stream);
 }
 
 #[test]
