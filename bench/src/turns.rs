@@ -51,7 +51,7 @@ async fn compare(what: &str, thread: Thread) -> Result<f64> {
         [("pool", pool, Best::default()), ("client", Way::client(&Place::new()?).await?, Best::default())];
     for _ in 0..ROUNDS {
         for (_, way, best) in &mut contenders {
-            best.take(round(way, thread).await?);
+            best.take(&round(way, thread).await?);
         }
     }
     println!(
@@ -90,7 +90,7 @@ impl Default for Best {
 }
 
 impl Best {
-    fn take(&mut self, other: Self) {
+    fn take(&mut self, other: &Self) {
         self.turns_per_second = self.turns_per_second.max(other.turns_per_second);
         self.cpu_each = self.cpu_each.min(other.cpu_each);
         self.p50 = self.p50.min(other.p50);
