@@ -4,6 +4,7 @@
 mod asked;
 mod errands;
 mod items;
+mod looks;
 mod mailbox;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,7 @@ pub use turns::Busy;
 pub(crate) use turns::TurnKey;
 
 use crate::dialect::{Line, Reader};
-use crate::event::{ConnectionEvent, Item, Placed, Told, TurnEvent};
+use crate::event::{ConnectionEvent, Placed, Told, TurnEvent};
 use crate::requests;
 use crate::tap::Tap;
 use asked::OpenRequests;
@@ -286,30 +287,6 @@ impl Exchange {
     /// Ready when a request needs no decision any more.
     pub(crate) fn poll_moot(&mut self, request: &RequestId, context: &mut Context<'_>) -> Poll<()> {
         self.requests.poll_moot(request, context)
-    }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        self.end.is_some() || self.connection.is_closed()
-    }
-
-    /// An item that a thread is busy with.
-    pub(crate) fn open_item(&self, thread: &str, item: &str) -> Option<Item> {
-        self.turns.open_item(thread, item).cloned()
-    }
-
-    /// The worker says that a thread is idle.
-    pub(crate) fn handle_idle(&mut self, thread: &str, now: Instant) {
-        self.turns.handle_status(thread, "idle", now);
-    }
-
-    /// Somebody will read the stream of requests in a moment: none is declined before.
-    pub(crate) fn expect_requests(&mut self) {
-        self.requests.expect_reader();
-    }
-
-    /// Whether a thread has asked something that is open.
-    pub(crate) fn is_waiting(&self, thread: &str) -> bool {
-        self.requests.is_waiting(thread)
     }
 
     /// A request that is open.

@@ -3,21 +3,19 @@
 
 mod pace;
 mod queue;
+mod slot;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::mem;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pace::Pace;
 use queue::Queue;
+pub(crate) use slot::{Slot, Standing};
 
 use crate::refused::Refused;
-
-/// Turns that may wait on one worker; a real one needs some 2 MB for each.
-const PARKED_MAX: usize = 10_000;
 
 /// A worker, by its place in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,39 +40,6 @@ pub(crate) struct Board {
     ticks: u64,
     pace: Pace,
     is_draining: bool,
-}
-
-/// One worker as the board sees it.
-#[derive(Debug)]
-pub(crate) struct Slot {
-    /// The index of its group.
-    pub(crate) group: usize,
-    pub(crate) turns_max: usize,
-    pub(crate) threads_loaded_max: usize,
-    standing: Standing,
-    /// Counts its lives: what was leased in an earlier one frees nothing in this.
-    life: u64,
-    /// Turns that run.
-    turns: usize,
-    /// Turns that wait for a person or a caller: they cost next to nothing, and take no place.
-    parked: usize,
-    /// Threads that are loaded, or about to be.
-    threads: usize,
-    /// Loaded threads without a turn, the longest unused first.
-    idle: BTreeMap<u64, Box<str>>,
-}
-
-/// Whether a worker takes turns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Not now, but soon.
-    Away,
-    /// Yes.
-    Ready,
-    /// No more in this life: one of its turns never ends.
-    Retiring,
-    /// Not until somebody asks for it.
-    Failed(Box<str>),
 }
 
 /// What an order needs to know of itself to find its place.
@@ -471,48 +436,4 @@ fn placement(slots: &[Slot], threads: &HashMap<Box<str>, Residence>, want: &Want
     }
     let of_group = slots.iter().enumerate().filter(|(_, slot)| slot.group == want.group && slot.has_room());
     of_group.min_by_key(|(_, slot)| slot.turns).map(|(at, _)| SlotId(at))
-}
-
-impl Slot {
-    pub(crate) fn new(group: usize, turns_max: usize, threads_loaded_max: usize) -> Self {
-        Self {
-            group,
-            turns_max,
-            threads_loaded_max,
-            standing: Standing::Away,
-            life: 0,
-            turns: 0,
-            parked: 0,
-            threads: 0,
-            idle: BTreeMap::new(),
-        }
-    }
-
-    pub(crate) fn turns(&self) -> usize {
-        self.turns
-    }
-
-    pub(crate) fn parked(&self) -> usize {
-        self.parked
-    }
-
-    pub(crate) fn threads(&self) -> usize {
-        self.threads
-    }
-
-    pub(crate) fn is_ready(&self) -> bool {
-        self.standing == Standing::Ready
-    }
-
-    fn has_room(&self) -> bool {
-        self.is_ready() && self.turns < self.turns_max && self.parked < PARKED_MAX
-    }
-
-    /// The threads that are loaded above the limit, as far as they have no turn.
-    fn take_surplus(&mut self) -> Vec<Box<str>> {
-        let surplus = self.threads.saturating_sub(self.threads_loaded_max).min(self.idle.len());
-        let keep = self.idle.keys().nth(surplus).copied();
-        let kept = keep.map_or_else(BTreeMap::new, |first| self.idle.split_off(&first));
-        mem::replace(&mut self.idle, kept).into_values().collect()
-    }
 }

@@ -26,6 +26,8 @@ pub struct Turn {
     shared: Arc<Shared>,
     /// When something was last told.
     told: Instant,
+    /// Until when an interrupt may take to end it.
+    interrupted_until: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -33,7 +35,7 @@ impl Turn {
     pub(crate) fn new(running: Running, shared: Arc<Shared>) -> Self {
         let at = running.at.clone();
         let timer = Box::pin(sleep(shared.limits().stall_timeout));
-        Self { running: Some(running), at, shared, told: Instant::now(), timer }
+        Self { running: Some(running), at, shared, told: Instant::now(), interrupted_until: None, timer }
     }
 
     /// Where it runs, and for whom.
@@ -47,10 +49,15 @@ impl Turn {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// Asks the worker to stop; the turn's end comes as an event like any other.
-    pub fn interrupt(&self) {
+    /// Asks the worker to stop; the turn's end comes as an event like any other, in time even if the worker never tells it.
+    pub fn interrupt(&mut self) {
         if let Some(running) = &self.running {
             running.interrupt();
+            let until = Instant::now() + self.shared.limits().interrupt_timeout;
+            if self.interrupted_until.is_none() {
+                self.interrupted_until = Some(until);
+                self.timer.as_mut().reset(until);
+            }
         }
     }
 
@@ -130,8 +137,11 @@ impl Turn {
         while self.timer.as_mut().poll(context).is_ready() {
             let Some(running) = &self.running else { return Poll::Pending };
             let due = self.told + stall_timeout;
+            let due = self.interrupted_until.map_or(due, |until| until.min(due));
             if Instant::now() < due {
                 self.timer.as_mut().reset(due);
+            } else if self.interrupted_until.is_some_and(|until| until <= Instant::now()) {
+                return Poll::Ready(self.give_up());
             } else if running.is_waiting() {
                 self.timer.as_mut().reset(Instant::now() + stall_timeout);
             } else {
@@ -139,6 +149,16 @@ impl Turn {
             }
         }
         Poll::Pending
+    }
+
+    /// Ends a turn that was interrupted, and whose end the worker does not tell.
+    fn give_up(&mut self) -> TurnEvent {
+        let mut running = self.running.take().expect("only a running turn is interrupted");
+        let message = "the worker did not end the turn although it was told to".into();
+        let error = TurnError { message, kind: None, http_status: None, details: None };
+        let end = running.end(TurnStatus::Lost, Some(error));
+        self.shared.close(running);
+        end
     }
 
     fn stall(&mut self) -> TurnEvent {

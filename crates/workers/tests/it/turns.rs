@@ -124,6 +124,30 @@ async fn a_turn_that_says_nothing_is_ended_and_its_worker_replaced_if_it_is_deaf
     house.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupt_that_is_never_answered_ends_the_turn_and_replaces_the_worker() {
+    let limits = workers::Limits {
+        interrupt_timeout: std::time::Duration::from_millis(300),
+        ping_timeout: std::time::Duration::from_millis(500),
+        ..workers::Limits::default()
+    };
+    let house = House::open(Setup { limits, ..Setup::default() }).await;
+    let mut turn = house.turn("[[slow 100000 10]]").await;
+    until_event(&mut turn, |event| matches!(event, TurnEvent::Text { .. }).then_some(())).await;
+    let pid = house.pool.workers()[0].pid.unwrap();
+    signal(pid, rustix::process::Signal::STOP);
+    turn.interrupt();
+    let (_, status, ends) = finish(&mut turn).await;
+    assert_eq!(status, "Lost (worker_lost): the worker did not end the turn although it was told to");
+    assert_eq!(ends, 1);
+    until("another process is ready", || {
+        let worker = &house.pool.workers()[0];
+        worker.pid.is_some_and(|now| now != pid) && worker.state == workers::WorkerState::Ready
+    })
+    .await;
+    house.stop().await;
+}
+
 fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
     rustix::process::kill_process(pid, signal).unwrap();

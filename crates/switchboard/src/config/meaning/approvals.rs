@@ -68,7 +68,7 @@ impl Told {
             Some(path) => format!("http://{address}{path}"),
             None => self.links.clone(),
         };
-        Self { links, ..self.clone() }.webhook()
+        Webhook::new(&self.url, self.authorization.as_ref().map(Secret::reveal), &links)
     }
 
     /// The same as the approvals have it.
