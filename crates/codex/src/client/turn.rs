@@ -1,9 +1,10 @@
 //! One turn that runs: the stream of its events. Dropped before its end, it interrupts the turn.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
+use tokio::task::coop::poll_proceed;
 use tokio::time::Instant;
 
 use super::{Client, Input, plan};
@@ -118,7 +119,11 @@ impl Stream for Turn {
     type Item = TurnEvent;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<TurnEvent>> {
-        self.shared().exchange().poll_turn(self.key, context)
+        // Whoever reads a flood makes way for others now and then: a mailbox that is never empty would keep its thread.
+        let budget = ready!(poll_proceed(context));
+        let event = ready!(self.shared().exchange().poll_turn(self.key, context));
+        budget.made_progress();
+        Poll::Ready(event)
     }
 }
 
