@@ -29,7 +29,9 @@ pub(crate) fn run() -> Result<()> {
     if std::env::var_os(SCALE).is_none() {
         cargo.env(SCALE, FAULTS_SCALE.to_string());
     }
-    let played = run::to_end(cargo.env(ROWS, rows.path()).args(["--", "fault_run::"]), TIMEOUT);
+    // Most of them wait most of the time.
+    cargo.args(["--", "fault_run::", "--test-threads=4"]);
+    let played = run::to_end(cargo.env(ROWS, rows.path()), TIMEOUT);
     let table = table::Table::of(&listed, &rows_in(rows.path())?)?;
     println!("\n{}", table.text);
     played?;

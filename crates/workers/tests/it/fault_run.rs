@@ -60,6 +60,30 @@ struct Heard {
 }
 
 impl Heard {
+    fn new() -> Self {
+        let (text, status, error) = Default::default();
+        Self { text, status, error, ends: 0, ended_at: Instant::now(), left_out: false }
+    }
+
+    /// Takes an event in; whether it was a delta.
+    fn see(&mut self, event: TurnEvent) -> bool {
+        match event {
+            TurnEvent::Text { text, .. } => {
+                self.text += &text;
+                return true;
+            }
+            TurnEvent::Cut { .. } => self.left_out = true,
+            TurnEvent::TurnEnded { status, error } => {
+                self.ends += 1;
+                self.ended_at = Instant::now();
+                self.status = format!("{status:?}");
+                self.error = error.map(|error| error.message.into()).unwrap_or_default();
+            }
+            _ => {}
+        }
+        false
+    }
+
     /// Whether there was exactly one end, and no word of another caller.
     fn check(&self, caller: usize) {
         assert_eq!(self.ends, 1, "a turn ends exactly once: {} {}", self.status, self.error);
@@ -77,30 +101,12 @@ impl Heard {
 
 /// Reads a turn to its end, and does something after each delta.
 async fn hear(turn: &mut Turn, mut after_delta: impl FnMut(usize)) -> Heard {
-    let mut heard = Heard {
-        text: String::new(),
-        status: String::new(),
-        error: String::new(),
-        ends: 0,
-        ended_at: Instant::now(),
-        left_out: false,
-    };
+    let mut heard = Heard::new();
     let mut deltas = 0;
     while let Some(event) = next(turn).await {
-        match event {
-            TurnEvent::Text { text, .. } => {
-                heard.text += &text;
-                deltas += 1;
-                after_delta(deltas);
-            }
-            TurnEvent::Cut { .. } => heard.left_out = true,
-            TurnEvent::TurnEnded { status, error } => {
-                heard.ends += 1;
-                heard.ended_at = Instant::now();
-                heard.status = format!("{status:?}");
-                heard.error = error.map(|error| error.message.into()).unwrap_or_default();
-            }
-            _ => {}
+        if heard.see(event) {
+            deltas += 1;
+            after_delta(deltas);
         }
     }
     heard

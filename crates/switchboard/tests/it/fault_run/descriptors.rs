@@ -1,10 +1,11 @@
 //! A server that may have few files open, and callers who open many connections.
 
+use std::io::BufReader;
 use std::net::TcpStream;
 
 use testkit::faults::{Fault, Rounds};
 
-use super::server::{Server, text};
+use super::server::{Events, Heard, Server, text};
 use super::{LONG, SOON, until};
 use crate::command::State;
 
@@ -20,8 +21,10 @@ fn a_flood_of_connections_takes_no_descriptor_that_a_worker_needs() {
         let config = format!("[[workers]]\nname = \"main\"\ncommand = \"{worker}\"\n");
         let server = Server::start_after("ulimit -n 64", &state, &config);
         let turn = server.turn("main", "go");
-        let events = std::thread::scope(|scope| {
-            let reading = scope.spawn(|| server.hear(&turn));
+        let mut events = Events(BufReader::new(server.events(&turn)));
+        assert_eq!(text(&events.next().unwrap()["type"]), "turn_started", "it is read before the flood");
+        let heard = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| Heard::of(events));
             let flood: Vec<TcpStream> =
                 (0..CONNECTIONS).filter_map(|_| TcpStream::connect(server.address()).ok()).collect();
             fault.count("connections", flood.len().try_into().unwrap());
@@ -32,7 +35,7 @@ fn a_flood_of_connections_takes_no_descriptor_that_a_worker_needs() {
             });
             heard
         });
-        assert_eq!((events.ends, &*events.status), (1, "lost"), "a stream that was there before goes on");
+        assert_eq!((heard.ends, &*heard.status), (1, "lost"), "a stream that was there before goes on");
         let recovered = until("it answers again", LONG, || {
             server.try_exchange("GET", "/readyz", "").is_ok_and(|answer| answer.status == 200)
         });

@@ -10,17 +10,22 @@ use crate::scale;
 /// What the server may need for all that it keeps of a worker, a turn and its readers.
 const MEMORY_BYTES_MAX: u64 = 128 << 20;
 
-/// Notifications for each unit of scale.
-const FLOOD: u64 = 1_000_000;
+/// Notifications of one message. A message is told once more when it is complete: as one line that must not be too long.
+const DELTAS: usize = 100_000;
+/// Messages for each unit of scale.
+const MESSAGES: usize = 10;
 
 #[test]
 fn a_flood_beside_a_quiet_worker_costs_neither_memory_nor_its_turns() {
     let mut fault = Fault::play("flood beside a quiet worker", Rounds::Once);
     let state = State::new();
-    let server = Server::start(&state, CONFIG);
+    let messages = MESSAGES * usize::try_from(scale()).unwrap();
+    let steps = vec![format!("\"flood {DELTAS}\""); messages].join(", ");
+    let worker = state.worker("", &format!("[[turns]]\nmatch = \"flood\"\nsteps = [{steps}]\n"));
+    let config = CONFIG.replacen("command = \"demo\"", &format!("command = \"{worker}\""), 1);
+    let server = Server::start(&state, &config);
     server.check_caller("quiet", 0);
-    let deltas = FLOOD * u64::from(scale());
-    let flood = server.turn("main", &format!("[[flood {deltas}]]"));
+    let flood = server.turn("main", "flood");
     // Connected, and never read.
     let unread = server.events(&flood);
     let mut caller = 1;
@@ -32,10 +37,10 @@ fn a_flood_beside_a_quiet_worker_costs_neither_memory_nor_its_turns() {
     let heard = server.hear(&flood);
     assert_eq!(heard.ends, 1);
     assert!(heard.left_out, "what is no longer there is not passed over in silence");
-    let last = format!("t{}", deltas - 1);
+    let last = format!("t{}", DELTAS - 1);
     assert!(heard.text.trim_end().ends_with(&last), "the last words are there");
     drop(unread);
-    fault.count("notifications", deltas);
+    fault.count("notifications", (DELTAS * messages).try_into().unwrap());
     fault.count("quiet turns", u64::try_from(caller).unwrap());
     check_memory(&mut fault, &server);
     server.stop();

@@ -134,11 +134,7 @@ impl<'a> Server<'a> {
 
     /// Reads a turn to its end.
     pub(super) fn hear(&self, turn: &Value) -> Heard {
-        let mut heard = Heard::default();
-        for event in Events(BufReader::new(self.events(turn))) {
-            heard.see(&event);
-        }
-        heard
+        Heard::of(Events(BufReader::new(self.events(turn))))
     }
 
     pub(super) fn status_of(&self, turn: &Value) -> String {
@@ -168,7 +164,14 @@ impl<'a> Server<'a> {
 }
 
 impl Heard {
-    pub(super) fn see(&mut self, event: &Value) {
+    /// Reads a stream to its end.
+    pub(super) fn of(events: Events) -> Self {
+        let mut heard = Self::default();
+        events.for_each(|event| heard.see(&event));
+        heard
+    }
+
+    fn see(&mut self, event: &Value) {
         match text(&event["type"]) {
             "text" => self.text += text(&event["text"]),
             "cut" | "missed" | "too_long" | "warning" => self.left_out = true,

@@ -28,7 +28,7 @@ fn impatient() -> Limits {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_that_comes_late_reaches_the_next_turn() {
-    let mut fault = Fault::play("stopped and continued late", Rounds::PerUnit(3));
+    let mut fault = Fault::play("stopped and continued late", Rounds::PerUnit(1));
     for _ in 0..fault.rounds {
         let setup =
             Setup { count: 2, script: script_of(2, WORDS, "slow 150 1"), limits: impatient(), ..Setup::default() };
@@ -79,7 +79,7 @@ async fn nothing_that_comes_late_reaches_the_next_turn() {
 async fn a_worker_that_does_not_read_is_replaced() {
     const PROMPT_BYTES: usize = 1 << 20;
     const TURNS: usize = 6;
-    let mut fault = Fault::play("stdin not read", Rounds::PerUnit(1));
+    let mut fault = Fault::play("stdin not read", Rounds::OncePerUnits(3));
     for _ in 0..fault.rounds {
         let setup =
             Setup { count: 2, script: script_of(2, WORDS, "slow 10 1"), limits: impatient(), ..Setup::default() };
