@@ -87,7 +87,7 @@ struct Disk {
 impl Disk {
     fn mount(size: &str) -> Result<Self, String> {
         let directory = TempDir::new().unwrap();
-        let options = format!("size={size}");
+        let options = format!("mode=0700,size={size}");
         run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs", &directory.path().display().to_string()])?;
         Ok(Self { directory })
     }
