@@ -104,12 +104,11 @@ mod tests {
         check(
             &[KILLED, FLOOD],
             &expect![[r#"
-            | fault | rounds | oracle | verdict | measured |
-            |---|---|---|---|---|
-            | killed | 30 | ends once | held | end 12 ms |
-            | flood | 1 | bounded | FAILED |  |
-            → Some("failed: flood (SWITCHBOARD_FAULTS_SEED=9)")
-        "#]],
+                fault   rounds  verdict  measured   oracle
+                killed  30      held     end 12 ms  ends once
+                flood   1       FAILED              bounded
+                → Some("failed: flood (SWITCHBOARD_FAULTS_SEED=9)")
+            "#]],
         );
     }
 
@@ -118,12 +117,11 @@ mod tests {
         check(
             &[KILLED],
             &expect![[r#"
-            | fault | rounds | oracle | verdict | measured |
-            |---|---|---|---|---|
-            | killed | 30 | ends once | held | end 12 ms |
-            | flood | – | bounded | NOT PLAYED | |
-            → Some("not played: flood")
-        "#]],
+                fault   rounds  verdict     measured   oracle
+                killed  30      held        end 12 ms  ends once
+                flood   –       NOT PLAYED             bounded
+                → Some("not played: flood")
+            "#]],
         );
     }
 }
