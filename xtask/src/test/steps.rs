@@ -39,7 +39,7 @@ const fn step(name: &'static str, promise: &'static str, run: fn() -> Result<Out
 
 /// Generous: a hung test must end in a message, a slow machine must not.
 const QUICK_STEP_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-const BUILD_STEP_TIMEOUT: Duration = Duration::from_secs(20 * 60);
+const BUILD_STEP_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// Tests multiply their loops by this variable; the optimised run multiplies it once more.
 const SCALE: &str = "SWITCHBOARD_TEST_SCALE";
