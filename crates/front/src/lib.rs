@@ -1,6 +1,6 @@
 //! Everything HTTP: health, metrics and the operator API; the only crate that knows axum.
 //!
-//! [`routes`] is the list of all routes. Each row says what a request needs to be let in; the router and the API's own
+//! `routes` is the list of all routes. Each row says what a request needs to be let in; the router and the API's own
 //! description are made of these rows. [`serve`] runs them behind our own accept loop.
 
 mod accept;
