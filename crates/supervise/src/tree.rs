@@ -15,6 +15,9 @@ use crate::leaders::Census;
 /// new after them (two, for the sake of a member in the middle of an exec); where processes come and go all the time, one
 /// of them may be a member that was gone before it could be asked.
 const FRUITLESS_LOOKS_MAX: usize = 8;
+/// So many looks without a new member are enough while nothing new starts on the machine. One that is in the middle of an
+/// exec cannot be told for that moment.
+const QUIET_LOOKS: usize = 4;
 
 /// How many looks in all: only a tree that outruns so many, a fraction of a millisecond apart, gets away; and where orphans
 /// are adopted not even that one.
@@ -80,7 +83,7 @@ impl Tree {
             fruitless_looks = if new.is_empty() { fruitless_looks + 1 } else { 0 };
             stopped.extend(new);
             let is_quiet = !census.renew();
-            if fruitless_looks == FRUITLESS_LOOKS_MAX || (is_quiet && fruitless_looks > 1) {
+            if fruitless_looks == FRUITLESS_LOOKS_MAX || (is_quiet && fruitless_looks >= QUIET_LOOKS) {
                 break;
             }
         }

@@ -2,6 +2,7 @@
 //! runs to its end even if whoever ordered the turn is gone: a thread that nobody knew of would stay loaded for ever.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use codex::{Input, Thread};
 use tokio::sync::oneshot;
@@ -39,7 +40,10 @@ impl Beginning {
     /// If the worker died before it was asked, it takes no more orders, and another may take this one.
     async fn begin(self, shared: Arc<Shared>, held: Held) -> Result<Turn, Refused> {
         let post = Arc::clone(shared.post(self.place.slot));
-        let link = post.link().ok_or(Refused::WorkerGone)?;
+        let Some(link) = post.link() else {
+            shared.board().retire(held.lease);
+            return Err(Refused::WorkerGone);
+        };
         match self.begin_on(&shared, &post, &link).await {
             Ok((turn, record)) => Ok(Turn::new(Running::new(turn, post, link, record, held), shared)),
             Err(refused) if link.client.has_ended() => {
@@ -97,7 +101,7 @@ impl Beginning {
             {
                 tracing::debug!(thread = %unused, %error, "a thread was not unloaded");
             }
-            shared.board().unloaded(self.place.lease, unused);
+            shared.board().unloaded(self.place.lease, unused, Instant::now());
         }
     }
 

@@ -203,7 +203,7 @@ impl Board {
     }
 
     /// A thread that a place asked to unload is unloaded.
-    pub(crate) fn unloaded(&mut self, lease: LeaseId, thread: &str) {
+    pub(crate) fn unloaded(&mut self, lease: LeaseId, thread: &str, now: Instant) {
         let Some(held) = self.leases.get_mut(&lease) else { return };
         let is_ours = held.unloading.iter().position(|unloading| **unloading == *thread);
         let Some(at) = is_ours else { return };
@@ -211,16 +211,18 @@ impl Board {
         if self.slots[held.slot.0].life == held.life {
             self.threads.remove(thread);
             self.slots[held.slot.0].threads -= 1;
+            self.assign(now);
         }
     }
 
     /// A worker has unloaded a thread by itself.
-    pub(crate) fn evicted(&mut self, thread: &str) {
+    pub(crate) fn evicted(&mut self, thread: &str, now: Instant) {
         if let Some(residence) = self.threads.get(thread).filter(|residence| residence.lease.is_none()) {
             let slot = &mut self.slots[residence.slot.0];
             slot.idle.remove(&residence.used);
             slot.threads -= 1;
             self.threads.remove(thread);
+            self.assign(now);
         }
     }
 

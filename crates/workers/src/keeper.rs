@@ -214,7 +214,7 @@ impl Keeper {
         match event {
             ConnectionEvent::ThreadStatus { thread, status, .. } if &**status == "not_loaded" => {
                 link.threads().remove(thread);
-                self.shared.board().evicted(thread);
+                self.shared.board().evicted(thread, Instant::now());
             }
             ConnectionEvent::PassedOver { report } => {
                 tracing::warn!(worker = %self.post.name, report = &**report, "a line of the worker was passed over");

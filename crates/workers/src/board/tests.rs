@@ -45,7 +45,7 @@ impl Play {
             ["order", name, key, group] => self.order(name, key, group, None),
             ["order", name, key, group, thread] => self.order(name, key, group, Some(thread)),
             ["loaded", name, thread] => self.board.loaded(self.leases[name], thread),
-            ["unloaded", name, thread] => self.board.unloaded(self.leases[name], thread),
+            ["unloaded", name, thread] => self.board.unloaded(self.leases[name], thread, now),
             ["park", name] => _ = self.board.park(self.leases[name], now),
             ["unpark", name] => self.board.unpark(self.leases[name]),
             ["free", name] => self.board.free(self.leases[name], now),
@@ -224,7 +224,7 @@ fn the_longest_unused_threads_make_room_and_are_nobodys_until_they_are_unloaded(
             b on 0
             c on 0, loaded
             d on 0, unload t2
-            e on 0
+            e on 0, unload t1
         "#]],
     );
 }
@@ -351,7 +351,7 @@ fn law(steps: &[Step]) -> Result<(), TestCaseError> {
             }
             Step::Unload(at) if *at < held.len() => {
                 if let Some(thread) = held[*at].place.unload.pop() {
-                    board.unloaded(held[*at].place.lease, &thread);
+                    board.unloaded(held[*at].place.lease, &thread, now);
                 }
             }
             Step::Park(at) if *at < held.len() => _ = board.park(held[*at].place.lease, now),
