@@ -17,7 +17,7 @@ use crate::leaders::Census;
 const FRUITLESS_LOOKS_MAX: usize = 8;
 /// So many looks without a new member are enough while nothing new starts on the machine. One that is in the middle of an
 /// exec cannot be told for that moment.
-const QUIET_LOOKS: usize = 4;
+const QUIET_LOOKS: usize = 2;
 
 /// How many looks in all: only a tree that outruns so many, a fraction of a millisecond apart, gets away; and where orphans
 /// are adopted not even that one.
