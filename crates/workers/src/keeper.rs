@@ -93,8 +93,7 @@ impl Keeper {
                 self.gone(WorkerState::Restarting, Standing::Away, words.into());
                 Ok(Some(at))
             }
-            // Who runs it elsewhere starts it again when they please.
-            Verdict::GiveUp(_) if matches!(self.shared.group(&self.post).transport, Transport::Ws(_)) => {
+            Verdict::GiveUp(_) if self.may_cure_itself(reason) => {
                 restarts.reset();
                 self.gone(WorkerState::Restarting, Standing::Away, words.into());
                 Ok(Some(Instant::now() + RestartPolicy::WORKER.wait_max))
@@ -105,6 +104,11 @@ impl Keeper {
                 Err(())
             }
         }
+    }
+
+    /// Whether what keeps the worker away may pass: a lack of room does, and who runs it elsewhere starts it again.
+    fn may_cure_itself(&self, reason: &EndReason) -> bool {
+        *reason == EndReason::StartRefused || matches!(self.shared.group(&self.post).transport, Transport::Ws(_))
     }
 
     /// Waits until it is time to start again, or somebody wishes it; `false` if somebody wishes a stop.
