@@ -1,34 +1,33 @@
 //! What the demo worker costs: delta lines for each second of its CPU time, and its memory with idle threads. It is the
 //! shim of every other benchmark, so it must never be what limits one.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use crate::process;
+
 const DELTAS: u32 = 2_000_000;
 const LINES_PER_CPU_SECOND: f64 = 300_000.0;
 const IDLE_THREADS: usize = 100;
 const IDLE_MEGABYTES: f64 = 15.0;
-/// The unit of the times in `/proc/PID/stat`, which Linux has fixed for user space.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(crate) fn run() -> Result<()> {
     let mut worker = Worker::start()?;
     for _ in 0..IDLE_THREADS {
         worker.call("thread/start", &json!({"cwd": "/"}))?;
     }
-    let megabytes = worker.resident_megabytes()?;
+    let megabytes = process::resident_kilobytes(worker.child.id())? / 1000.0;
     println!("{megabytes:.1} MB with {IDLE_THREADS} idle threads (bar {IDLE_MEGABYTES} MB)");
 
     let thread = worker.call("thread/start", &json!({"cwd": "/"}))?["thread"]["id"].clone();
-    let before = worker.cpu_seconds()?;
+    let before = process::cpu_seconds(worker.child.id())?;
     let text = format!("[[deltas {DELTAS}]]");
     worker.send("turn/start", &json!({"threadId": thread, "input": [{"type": "text", "text": text}]}))?;
     let deltas = worker.count_deltas()?;
-    let seconds = worker.cpu_seconds()? - before;
+    let seconds = process::cpu_seconds(worker.child.id())? - before;
     let rate = f64::from(deltas) / seconds;
     println!("{deltas} delta lines in {seconds:.2} s of CPU time: {rate:.0} lines/s (bar {LINES_PER_CPU_SECOND})");
     worker.stop()?;
@@ -98,21 +97,6 @@ impl Worker {
                 return Ok(deltas);
             }
         }
-    }
-
-    fn cpu_seconds(&self) -> Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The second field is the program's name in parentheses, which may itself hold blanks.
-        let fields = stat.rsplit_once(')').context("no name in stat")?.1;
-        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-        Ok(ticks.sum::<Result<f64, _>>()? / TICKS_PER_SECOND)
-    }
-
-    fn resident_megabytes(&self) -> Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = resident.and_then(|resident| resident.trim().strip_suffix(" kB"));
-        Ok(kilobytes.context("no VmRSS in status")?.parse::<f64>()? / 1000.0)
     }
 
     fn stop(self) -> Result<()> {

@@ -5,7 +5,9 @@
 mod codex;
 mod cpu;
 mod demo;
+mod front;
 mod lines;
+mod process;
 mod turns;
 mod wire;
 
@@ -22,9 +24,17 @@ enum Bench {
     Demo,
     /// Turns of the pool: CPU time, added latency and memory against the bare client, and the time to be ready.
     Turns,
+    /// The whole server under load: CPU time and memory against a bare server, first tokens against the bare client, and a peer.
+    Front(front::Arguments),
     /// The demo worker itself, as the process that is measured.
     #[command(hide = true)]
     DemoWorker(::demo::Options),
+    /// The bare server, as the process that is measured.
+    #[command(hide = true)]
+    BareServer,
+    /// The scripted provider behind a peer.
+    #[command(hide = true)]
+    Upstream,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -33,6 +43,9 @@ fn main() -> anyhow::Result<()> {
         Bench::Codex => codex::run(),
         Bench::Demo => demo::run(),
         Bench::Turns => turns::run(),
+        Bench::Front(arguments) => front::run(&arguments),
+        Bench::BareServer => front::bare::run(),
+        Bench::Upstream => front::upstream::run(),
         Bench::DemoWorker(options) => Ok(::demo::run(&options).map(drop)?),
     }
 }

@@ -7,10 +7,10 @@ mod way;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tokio::task::JoinSet;
 
-use crate::cpu;
+use crate::{cpu, process};
 use way::{Place, Way};
 
 const ROUNDS: usize = 5;
@@ -138,7 +138,7 @@ async fn call(way: Way, thread: Option<String>) -> Result<Vec<Duration>> {
 /// What this process needs for each open turn with its thread and its reader, in kilobytes: the most of all counts.
 async fn memory(way: &Way) -> Result<f64> {
     way.turn(None).await?;
-    let before = resident_kilobytes()?;
+    let before = process::resident_kilobytes(std::process::id())?;
     let mut open = JoinSet::new();
     let mut most = 0.0_f64;
     for turns in OPEN_TURNS {
@@ -148,7 +148,7 @@ async fn memory(way: &Way) -> Result<f64> {
                 open.spawn(begun?);
             }
         }
-        let each = (resident_kilobytes()? - before) / f64::from(u32::try_from(turns)?);
+        let each = (process::resident_kilobytes(std::process::id())? - before) / f64::from(u32::try_from(turns)?);
         println!("{turns} open turns: {each:.1} kB each (bar {KILOBYTES_PER_OPEN_TURN} kB)");
         most = most.max(each);
     }
@@ -159,11 +159,4 @@ async fn memory(way: &Way) -> Result<f64> {
 
 async fn at_once<T: Send + 'static>(all: impl Iterator<Item: Future<Output = T> + Send + 'static>) -> Vec<T> {
     all.collect::<JoinSet<_>>().join_all().await
-}
-
-fn resident_kilobytes() -> Result<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes = resident.and_then(|resident| resident.trim().strip_suffix(" kB"));
-    Ok(kilobytes.context("no VmRSS in status")?.parse()?)
 }

@@ -1,6 +1,6 @@
-//! `cargo xtask compatibility`: what the client can do with each tested version of codex, as `docs/compatibility.md`.
-//! The checks are a test of the crate `codex`; this command installs the binaries, names them to the test, and makes a
-//! table of what it found. `--check` compares instead of writing.
+//! `cargo xtask compatibility`: what the client and chats can do with each tested version of codex, as
+//! `docs/compatibility.md`. The checks are tests of the crates `codex` and `front`; this command installs the binaries, names
+//! them to the tests, and makes a page of what they found. `--check` compares instead of writing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,14 +13,24 @@ use crate::difference;
 use crate::run;
 use crate::workspace::{self, Workspace};
 
-mod table;
+mod cells;
+mod chat;
+mod client;
 
-use table::Row;
+use cells::Row;
 
-/// Names the binaries to the test, one a line: the version, a space, the path.
+/// Names the binaries to the tests, one a line: the version, a space, the path.
 const BINARIES: &str = "SWITCHBOARD_CODEX_VERSIONS";
-/// Names the file into which the test writes its cells.
+/// Names the file into which a test writes its cells.
 const CELLS: &str = "SWITCHBOARD_CODEX_CELLS";
+
+const HEAD: &str = "\
+# Compatibility
+
+<!-- Written by `cargo xtask compatibility`; `cargo xtask test` checks that it is still true. -->
+
+Every cell was found with the real binary of that version from npm, in a home of its own, with a stand-in for the model.
+";
 
 const PAGE: &str = "docs/compatibility.md";
 const CHECKS_TIMEOUT: Duration = Duration::from_secs(20 * 60);
@@ -78,13 +88,20 @@ fn path() -> PathBuf {
 }
 
 fn page(binaries: &[Codex]) -> Result<String> {
-    let file = Workspace::load()?.target_directory.join("codex/cells.json");
+    let client = client::part(&found_by("codex", binaries)?)?;
+    let chat = chat::part(&found_by("front", binaries)?)?;
+    Ok([HEAD, &client, &chat].concat())
+}
+
+/// What the checks of a crate find.
+fn found_by(package: &str, binaries: &[Codex]) -> Result<Vec<Row>> {
+    let file = Workspace::load()?.target_directory.join(format!("codex/{package}-cells.json"));
     fs::remove_file(&file).ok();
     let named: Vec<_> = binaries.iter().map(|codex| format!("{} {}", codex.version, codex.binary.display())).collect();
-    let mut cargo = run::cargo("test --package codex --features codex/real-codex --test it compatibility");
+    let mut cargo = run::cargo("test --test it");
+    cargo.args(["--package", package, "--features", &format!("{package}/real-codex"), "compatibility"]);
     cargo.env(BINARIES, named.join("\n")).env(CELLS, &file);
     run::to_end(&mut cargo, CHECKS_TIMEOUT)?;
     let cells = fs::read(&file).with_context(|| format!("the checks have left no {}", file.display()))?;
-    let rows: Vec<Row> = serde_json::from_slice(&cells).context("the checks' cells cannot be read")?;
-    table::page(&rows)
+    serde_json::from_slice(&cells).context("the checks' cells cannot be read")
 }

@@ -3,6 +3,7 @@
 
 mod audit;
 mod bench;
+mod clients;
 mod codex;
 mod compatibility;
 mod difference;
@@ -30,6 +31,8 @@ enum Command {
     Schema(schema::Arguments),
     /// Check the client against every tested codex and write `docs/compatibility.md`
     Compatibility(compatibility::Arguments),
+    /// Try real OpenAI clients against a running server, as `docs/openai-clients.md` says
+    Clients(clients::Arguments),
     /// Record the real codex anew into `transcripts/`
     Record(record::Arguments),
     /// Play every fault of `docs/faults.md` against real processes
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Compatibility(arguments) => compatibility::run(&arguments),
+        Command::Clients(arguments) => clients::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Faults => faults::run(),
         Command::Audit => audit::run(),

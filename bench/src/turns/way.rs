@@ -16,7 +16,9 @@ use supervise::{Ledger, Owner, Rlimits};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use workers::{Caller, Group, Limits, Notice, Order, Plan, Pool, Reach, ThreadChoice, Transport, WorkerState};
+use workers::{
+    Afterwards, Caller, Group, Limits, Notice, Order, Plan, Pool, Reach, ThreadChoice, Transport, WorkerState,
+};
 
 const PROMPT: &str = "[[text]]";
 const ENDLESS_PROMPT: &str = "[[hang]]";
@@ -91,7 +93,7 @@ impl Way {
         let mut text = String::new();
         while let Some(event) = events.next().await {
             if let TurnEvent::Text { text: more, .. } = event {
-                text += &more;
+                text += &more.to_str();
             }
         }
         ensure!(text == "Hello from mock.", "the worker said {text:?}");
@@ -163,7 +165,10 @@ fn order(thread: Option<&str>, prompt: &str) -> Order {
             Some(id) => ThreadChoice::Existing(id.into(), options),
             None => ThreadChoice::New(options),
         },
+        after: None,
+        history: Vec::new(),
         turn: prompt.into(),
+        afterwards: Afterwards::Stays,
         queue_timeout: None,
         decision_timeout: None,
     }

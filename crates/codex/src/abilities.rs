@@ -72,19 +72,40 @@ pub enum Ability {
     TurnPages,
     /// An interrupt of a turn that does not run is answered, and not only when the next turn ends.
     IdleInterrupt,
+    /// A thread can be given instructions beside the worker's own; older versions pass over them without a word.
+    Instructions,
+    /// A new thread can begin with a history of the caller's.
+    Histories,
+    /// The tools of the agent can be left out; older versions offer the model a shell all the same.
+    PlainModels,
+    /// The answer of a turn can be held to a schema; older versions pass over it without a word.
+    OutputSchemas,
+    /// A turn can say how fast the provider is to serve it; older versions pass over it without a word.
+    ServiceTiers,
+    /// A thread can be forked as it was after one of its turns; older versions fork all of it.
+    ForksAfterTurns,
+    /// A turn can go on with what its thread holds; in older versions one without input asks no model, or never ends.
+    EmptyTurns,
 }
 
 /// The first versions with threads do not say in their notifications which thread they mean.
 const FIRST_ADDRESSABLE: Version = version(77);
 
-/// Each ability and the first version that was seen to have it.
-const SINCE: [(Ability, Version); 6] = [
-    (Ability::TurnCompleted, version(59)),
-    (Ability::ThreadIds, FIRST_ADDRESSABLE),
-    (Ability::DynamicTools, version(98)),
-    (Ability::ToolNamespaces, version(145)),
-    (Ability::TurnPages, version(155)),
-    (Ability::IdleInterrupt, version(130)),
+/// Each ability, the first version that was seen to have it, and what a version without it cannot do.
+const SINCE: [(Ability, Version, &str); 13] = [
+    (Ability::TurnCompleted, version(59), "ends of turns"),
+    (Ability::ThreadIds, FIRST_ADDRESSABLE, "notifications with thread ids"),
+    (Ability::DynamicTools, version(98), "tools of the client"),
+    (Ability::ToolNamespaces, version(145), "namespaces of tools"),
+    (Ability::TurnPages, version(155), "pages of turns"),
+    (Ability::IdleInterrupt, version(130), "interrupts of idle threads"),
+    (Ability::Instructions, version(53), "further instructions"),
+    (Ability::Histories, version(53), "threads with a history"),
+    (Ability::PlainModels, FIRST_ADDRESSABLE, "threads without tools of the agent"),
+    (Ability::OutputSchemas, version(98), "output schemas"),
+    (Ability::ServiceTiers, version(120), "service tiers"),
+    (Ability::ForksAfterTurns, version(145), "forks after a turn"),
+    (Ability::EmptyTurns, version(145), "turns without input"),
 ];
 
 const fn version(minor: u32) -> Version {
@@ -141,25 +162,18 @@ impl Abilities {
     /// Whether the worker has that ability. A version that is not known is taken for a new one, unless it speaks v1.
     #[must_use]
     pub fn has(&self, ability: Ability) -> bool {
-        if self.dialect == Dialect::V1 {
-            return false;
-        }
-        let since = SINCE.iter().find(|(known, _)| *known == ability).map(|(_, since)| *since);
-        self.version.is_none_or(|version| Some(version) >= since)
+        self.need(ability).is_ok()
     }
 
     /// # Errors
     /// [`Unable`] for a worker without that ability.
     pub fn need(&self, ability: Ability) -> Result<(), Unable> {
-        let what = match ability {
-            Ability::TurnCompleted => "ends of turns",
-            Ability::ThreadIds => "notifications with thread ids",
-            Ability::DynamicTools => "tools of the client",
-            Ability::ToolNamespaces => "namespaces of tools",
-            Ability::TurnPages => "pages of turns",
-            Ability::IdleInterrupt => "interrupts of idle threads",
+        let Some((_, since, what)) = SINCE.iter().find(|(known, ..)| *known == ability) else { return Ok(()) };
+        let has_it = match self.dialect {
+            Dialect::V1 => self.version.is_some_and(|version| version >= *since),
+            Dialect::V2 => self.version.is_none_or(|version| version >= *since),
         };
-        if self.has(ability) { Ok(()) } else { Err(self.unable(what)) }
+        if has_it { Ok(()) } else { Err(self.unable(what)) }
     }
 
     /// What this worker calls a method.
@@ -260,5 +274,13 @@ mod tests {
         assert!(judged("0.98.0-alpha.3", "").has(Ability::DynamicTools));
         assert!(judged("who knows", "").has(Ability::DynamicTools));
         assert!(old.need(Ability::DynamicTools).is_err());
+    }
+
+    #[test]
+    fn some_of_them_were_there_before_threads() {
+        let instructed = |version| judged(version, "Invalid request").has(Ability::Instructions);
+        assert_eq!(["0.45.0", "0.53.0", "0.77.0"].map(instructed), [false, true, true]);
+        let unknown = judged("who knows", &list(&["newConversation"]));
+        assert!(!unknown.has(Ability::Instructions) && !unknown.has(Ability::PlainModels));
     }
 }

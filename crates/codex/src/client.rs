@@ -30,6 +30,7 @@ pub use pending::{AnswerError, Pending, Requests};
 pub use plan::{ApprovalPolicy, Input, Sandbox, ThreadOptions, Tool, TurnOptions};
 pub use thread::{Thread, ThreadPage, ThreadSummary};
 pub use turn::{Finished, Turn};
+pub use upkeep::ModelSummary;
 
 use crate::abilities::{Abilities, Dialect, Unable};
 use crate::backoff::{self, OVERLOADED};
@@ -110,6 +111,17 @@ impl Client {
     /// [`CallError`].
     pub async fn raw(&self, method: &str, params: Option<Json>) -> Result<Json, CallError> {
         self.send(Line { method: method.into(), params }).await
+    }
+
+    /// Whether the worker knows a method, for whoever must know before anything is begun.
+    ///
+    /// # Errors
+    /// [`CallError`], as the call would have.
+    pub fn need<C: Call>(&self) -> Result<(), CallError> {
+        if C::EXPERIMENTAL {
+            self.need_experimental(C::METHOD)?;
+        }
+        self.v2_method(C::METHOD).map(drop)
     }
 
     /// What happens on the connection outside of turns; the first reader is told what has happened so far. A reader that

@@ -5,6 +5,7 @@ use serde_json::Value;
 use wire::Json;
 
 use crate::requests::RequestKind;
+use crate::text::Text;
 
 /// One thing that happened in a turn.
 #[derive(Clone, Debug, Serialize)]
@@ -22,7 +23,7 @@ pub enum TurnEvent {
         /// The message it belongs to.
         item: Box<str>,
         /// What to append.
-        text: String,
+        text: Text,
     },
     /// More of the model's raw reasoning.
     Reasoning {
@@ -31,7 +32,7 @@ pub enum TurnEvent {
         /// Which part of it.
         index: u32,
         /// What to append.
-        text: String,
+        text: Text,
     },
     /// More of the reasoning's summary.
     ReasoningSummary {
@@ -40,7 +41,7 @@ pub enum TurnEvent {
         /// Which part of it.
         index: u32,
         /// What to append.
-        text: String,
+        text: Text,
     },
     /// Another part of the summary begins.
     ReasoningPart {
@@ -76,7 +77,7 @@ pub enum TurnEvent {
         /// The command's item.
         item: Box<str>,
         /// What to append.
-        text: String,
+        text: Text,
     },
     /// The agent typed into a running command.
     TerminalInteraction {
@@ -92,7 +93,7 @@ pub enum TurnEvent {
         /// The change's item.
         item: Box<str>,
         /// What to append.
-        text: String,
+        text: Text,
     },
     /// A tool server reports progress.
     ToolProgress {
@@ -134,6 +135,22 @@ pub enum TurnEvent {
         item: Option<Box<str>>,
         /// The request as it came.
         params: Json,
+    },
+    /// The model wants a tool to be called, as it said it itself. Only threads with
+    /// [`raw_events`](crate::ThreadOptions::raw_events) tell this, before [`ModelAnswered`](Self::ModelAnswered).
+    ToolChosen {
+        /// The model's id for the call.
+        call: Box<str>,
+        /// The tool.
+        tool: Box<str>,
+        /// Its arguments, in the model's own words, which may not be JSON.
+        arguments: Box<str>,
+    },
+    /// The model's answer is complete: its tools are all chosen, and the worker has them done. Only threads with
+    /// [`raw_events`](crate::ThreadOptions::raw_events) tell this.
+    ModelAnswered {
+        /// What the answer has used, where the provider says so.
+        usage: Option<Usage>,
     },
     /// The worker waits for the result of one of the caller's tools.
     ToolWanted {
@@ -349,6 +366,18 @@ pub struct Usage {
     pub output_tokens: u64,
     /// Of these, reasoning.
     pub reasoning_output_tokens: u64,
+}
+
+impl Usage {
+    /// This and more.
+    pub fn add(&mut self, more: &Self) {
+        self.total_tokens += more.total_tokens;
+        self.input_tokens += more.input_tokens;
+        self.cached_input_tokens += more.cached_input_tokens;
+        self.cache_write_input_tokens += more.cache_write_input_tokens;
+        self.output_tokens += more.output_tokens;
+        self.reasoning_output_tokens += more.reasoning_output_tokens;
+    }
 }
 
 /// Why something failed.

@@ -43,6 +43,7 @@ pub mod protocol;
 pub mod requests;
 pub mod secrets;
 mod tap;
+mod text;
 mod transport;
 pub mod v1;
 pub mod v2;
@@ -50,16 +51,17 @@ mod waits;
 
 pub use callbacks::{Callbacks, Reply};
 pub use client::{
-    AnswerError, ApprovalPolicy, Client, Events, Finished, Input, Options, Pending, Requests, Sandbox, StartError,
-    Thread, ThreadOptions, ThreadPage, ThreadSummary, Tool, Turn, TurnOptions,
+    AnswerError, ApprovalPolicy, Client, Events, Finished, Input, ModelSummary, Options, Pending, Requests, Sandbox,
+    StartError, Thread, ThreadOptions, ThreadPage, ThreadSummary, Tool, Turn, TurnOptions,
 };
 pub use decision::{Decision, Undecidable};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{CallError, Trap};
-pub use event::{ConnectionEvent, Item, TurnError, TurnEvent, TurnStatus, Usage};
+pub use event::{ConnectionEvent, Item, PlanStep, TurnError, TurnEvent, TurnStatus, Usage};
 pub use exchange::{Asked, Busy, Limits, Patience};
 pub use requests::RequestKind;
 pub use supervise::{Ladder, Launch, Owner, Rlimits};
 pub use tap::{Direction, Frame};
+pub use text::Text;
 pub use transport::{ConnectError, End, SocketEnd, SocketLimits};
 pub use wire::{Json, JsonRpcField, PeerError, RequestId};

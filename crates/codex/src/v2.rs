@@ -14,6 +14,7 @@ use wire::Json;
 
 use crate::event::{ConnectionEvent, Item, Placed, Told, TurnError, TurnEvent, TurnStatus, Usage, to_snake_case};
 use crate::requests::RequestKind;
+use crate::text::Text;
 
 /// What v1's notifications begin with. Versions that speak both dialects say everything twice.
 const V1_PREFIX: &str = "codex/event/";
@@ -73,15 +74,17 @@ pub fn delta<'a>(method: &str, params: &'a Json) -> Option<Delta<'a>> {
         #[serde(borrow)]
         turn_id: Cow<'a, str>,
         item_id: Box<str>,
-        delta: String,
+        #[serde(borrow)]
+        delta: &'a RawValue,
         content_index: Option<u32>,
         summary_index: Option<u32>,
     }
     if !(method.starts_with("item/") && (method.ends_with("/delta") || method.ends_with("Delta"))) {
         return None;
     }
-    let Params { thread_id: thread, turn_id: turn, item_id: item, delta: text, content_index, summary_index } =
+    let Params { thread_id: thread, turn_id: turn, item_id: item, delta, content_index, summary_index } =
         params.parse().ok()?;
+    let text = Text::from_raw(delta)?;
     let event = match method {
         "item/agentMessage/delta" => TurnEvent::Text { item, text },
         "item/commandExecution/outputDelta" => TurnEvent::CommandOutput { item, text },
@@ -128,8 +131,12 @@ fn turn_event(method: &str, fields: &Fields<'_>) -> Option<TurnEvent> {
                 context_window: usage.get("modelContextWindow"),
             }
         }
+        "rawResponseItem/completed" => chosen(&fields.get("item")?)?,
+        "rawResponse/completed" => TurnEvent::ModelAnswered { usage: fields.get("usage") },
         "warning" => TurnEvent::Warning { message: fields.text("message")? },
-        "error" => TurnEvent::Error { error: error(&fields.get("error")?), will_retry: fields.get("willRetry")? },
+        "error" => {
+            TurnEvent::Error { error: TurnError::recorded(&fields.get("error")?), will_retry: fields.get("willRetry")? }
+        }
         "serverRequest/resolved" => TurnEvent::ApprovalResolved { request: fields.json("requestId")?.get().into() },
         _ => return None,
     };
@@ -192,6 +199,17 @@ fn connection_event(method: &str, fields: &Fields<'_>, params: &Json) -> Option<
     Some(event)
 }
 
+/// Of the items of the model's own kind only the calls of tools tell something that no other event does.
+fn chosen(item: &Fields<'_>) -> Option<TurnEvent> {
+    let is_call = item.text("type")?.as_ref() == "function_call";
+    is_call.then_some(())?;
+    Some(TurnEvent::ToolChosen {
+        call: item.text("call_id")?,
+        tool: item.text("name")?,
+        arguments: item.text("arguments")?,
+    })
+}
+
 fn words(names: &[Box<str>]) -> Vec<Box<str>> {
     names.iter().map(|name| to_snake_case(name)).collect()
 }
@@ -204,23 +222,27 @@ fn ended(turn: &Fields<'_>) -> TurnEvent {
         _ => TurnStatus::Failed,
     };
     let error = turn.get::<Value>("error").filter(|error| !error.is_null());
-    TurnEvent::TurnEnded { status, error: error.as_ref().map(self::error) }
+    TurnEvent::TurnEnded { status, error: error.as_ref().map(TurnError::recorded) }
 }
 
-/// The class of an error is a word, or an object whose one key is the word and whose value may hold a status.
-fn error(error: &Value) -> TurnError {
-    let class = &error["codexErrorInfo"];
-    let (kind, detail) = match class {
-        Value::String(kind) => (Some(kind), None),
-        Value::Object(object) => object.iter().next().unzip(),
-        _ => (None, None),
-    };
-    let status = detail.and_then(|detail| detail["httpStatusCode"].as_u64());
-    TurnError {
-        message: error["message"].as_str().map_or_else(|| error.to_string().into(), Box::from),
-        kind: kind.map(|kind| to_snake_case(kind)),
-        http_status: status.and_then(|status| status.try_into().ok()),
-        details: error["additionalDetails"].as_str().map(Box::from),
+impl TurnError {
+    /// As a worker tells it, and has it on record. The class of an error is a word, or an object whose one key is the word and whose
+    /// value may hold a status.
+    #[must_use]
+    pub fn recorded(error: &Value) -> Self {
+        let class = &error["codexErrorInfo"];
+        let (kind, detail) = match class {
+            Value::String(kind) => (Some(kind), None),
+            Value::Object(object) => object.iter().next().unzip(),
+            _ => (None, None),
+        };
+        let status = detail.and_then(|detail| detail["httpStatusCode"].as_u64());
+        Self {
+            message: error["message"].as_str().map_or_else(|| error.to_string().into(), Box::from),
+            kind: kind.map(|kind| to_snake_case(kind)),
+            http_status: status.and_then(|status| status.try_into().ok()),
+            details: error["additionalDetails"].as_str().map(Box::from),
+        }
     }
 }
 

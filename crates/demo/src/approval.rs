@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::deeds;
 use crate::incoming::Outcome;
@@ -76,7 +76,11 @@ pub(crate) fn answered(thread: &mut Thread, request: u64, outcome: &Outcome, sta
     };
     let Parked { item, .. } = turn.parked.remove(at);
     let cancelled = if matches!(item.body, Body::DynamicToolCall(_)) {
-        tool_answered(thread, &turn.id, item, outcome, stage);
+        let output = tool_answered(thread, &turn.id, item, outcome, stage);
+        turn.outputs.extend(output);
+        if turn.parked.is_empty() {
+            turn::follow(thread, &mut turn, stage);
+        }
         false
     } else {
         let decision = match stage.dialect {
@@ -143,9 +147,16 @@ fn with_status(mut item: Item, wanted: ItemStatus) -> Item {
     item
 }
 
-fn tool_answered(thread: &mut Thread, turn: &str, mut item: Item, outcome: &Outcome, stage: &mut Stage) {
+/// The call is over; what the model is told of it.
+fn tool_answered(
+    thread: &mut Thread,
+    turn: &str,
+    mut item: Item,
+    outcome: &Outcome,
+    stage: &mut Stage,
+) -> Option<(String, Value)> {
     let Body::DynamicToolCall(call) = &mut item.body else {
-        return;
+        return None;
     };
     let (content, success) = match outcome {
         Outcome::Refused => (said("dynamic tool request failed"), false),
@@ -155,14 +166,29 @@ fn tool_answered(thread: &mut Thread, turn: &str, mut item: Item, outcome: &Outc
         },
     };
     call.status = if success { ItemStatus::Completed } else { ItemStatus::Failed };
+    let told = (call.id.clone(), output_of(&content));
     call.content_items = Some(content);
     call.success = Some(success);
     call.duration_ms = Some(stage.now.unix_ms.saturating_sub(item.started_at_ms));
     perform::complete(thread, turn, item, stage);
+    Some(told)
+}
+
+/// One text is told as it is, more as pieces of the provider's kind.
+fn output_of(content: &[Value]) -> Value {
+    let piece = |piece: &Value| match piece["type"].as_str() {
+        Some("inputText") => json!({"type": "input_text", "text": piece["text"]}),
+        Some("inputImage") => json!({"type": "input_image", "image_url": piece["imageUrl"]}),
+        _ => piece.clone(),
+    };
+    match content {
+        [one] if one["type"] == "inputText" => one["text"].clone(),
+        pieces => pieces.iter().map(piece).collect(),
+    }
 }
 
 fn said(text: &str) -> Vec<Value> {
-    vec![serde_json::json!({"type": "inputText", "text": text})]
+    vec![json!({"type": "inputText", "text": text})]
 }
 
 fn is_sandboxed(thread: &Thread) -> bool {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::approval::{self, Verdict};
 use crate::items::{Body, ChangeKind, Command, CommandAction, CommandSource, FileChange, Item, ItemStatus, ToolCall};
@@ -11,7 +11,7 @@ use crate::perform::complete;
 use crate::play::{Act, Patch, Shell, ToolUse};
 use crate::record::Record;
 use crate::shapes::Status;
-use crate::speech::{self, Asked, Happening, Stream};
+use crate::speech::{self, Asked, Happening, Model, Stream};
 use crate::stage::Stage;
 use crate::thread::Thread;
 use crate::turn::{Parked, Turn};
@@ -32,6 +32,13 @@ pub(crate) fn begin_command(thread: &mut Thread, turn: &mut Turn, shell: Shell, 
     let item = running(item, stage);
     thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
     run_command(thread, turn, item, Asked::No, stage);
+}
+
+/// The model asks for a command.
+pub(crate) fn choose_command(thread: &Thread, turn: &Turn, shell: &Shell, stage: &mut Stage) {
+    let arguments = json!({"cmd": shell.command}).to_string();
+    let call = Model::Call { id: &shell.id, namespace: None, name: "exec_command", arguments: &arguments };
+    thread.say_in(&turn.id, Happening::Model(call), stage);
 }
 
 /// The command as it looks before it runs.
@@ -81,21 +88,29 @@ fn run_command(thread: &Thread, turn: &mut Turn, item: Item, asked: Asked, stage
     }
 }
 
-/// Nothing is run: the output is made up and says so.
-pub(crate) fn finish_command(thread: &mut Thread, turn: &str, mut item: Item, stage: &mut Stage) {
+/// Nothing is run: the output is made up and says so. Tells what the model is told of it.
+pub(crate) fn finish_command(
+    thread: &mut Thread,
+    turn: &str,
+    mut item: Item,
+    stage: &mut Stage,
+) -> Option<(String, Value)> {
     let Body::CommandExecution(command) = &mut item.body else {
-        return;
+        return None;
     };
     let output = made_up::output(command.asked());
     let code = made_up::exit_code(command.asked());
     if let Some(output) = &output {
         thread.say_in(turn, Happening::Delta { item: &command.id, of: Stream::CommandOutput, text: output }, stage);
     }
+    let words = format!("Process exited with code {code}\nOutput:\n{}", output.as_deref().unwrap_or_default());
+    let told = (command.id.clone(), words.into());
     command.status = if code == 0 { ItemStatus::Completed } else { ItemStatus::Failed };
     command.aggregated_output = output;
     command.exit_code = Some(code);
     command.duration_ms = Some(stage.now.unix_ms.saturating_sub(item.started_at_ms));
     complete(thread, turn, item, stage);
+    Some(told)
 }
 
 pub(crate) fn begin_patch(thread: &mut Thread, turn: &mut Turn, patch: Patch, stage: &mut Stage) {
@@ -133,6 +148,13 @@ fn apply_patch(thread: &mut Thread, turn: &mut Turn, mut item: Item, stage: &mut
     complete(thread, &turn.id, item, stage);
     thread.say_in(&turn.id, Happening::Diff(&diff), stage);
     turn.diff = Some(diff);
+}
+
+/// The model asks for a tool.
+pub(crate) fn choose_tool(thread: &Thread, turn: &Turn, call: &ToolUse, stage: &mut Stage) {
+    let (namespace, name) = call.name.split_once('.').map_or((None, &*call.name), |(space, name)| (Some(space), name));
+    let call = Model::Call { id: &call.id, namespace, name, arguments: &call.arguments };
+    thread.say_in(&turn.id, Happening::Model(call), stage);
 }
 
 /// A tool that nobody declared, or arguments that are no JSON, reach only the model.

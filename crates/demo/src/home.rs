@@ -179,12 +179,19 @@ impl ThreadFile {
     }
 
     /// Copies the turns that another thread's file tells. What that thread is called and works with is its own.
-    pub(crate) fn append_turns(&mut self, source: &Path) -> io::Result<()> {
+    pub(crate) fn append_turns(&mut self, source: &Path, last_turn: Option<&str>) -> io::Result<()> {
         let kept = fs::read(source)?;
         let text = String::from_utf8_lossy(&kept);
-        let tells_of_turns =
-            |line: &&str| serde_json::from_str::<Record>(line).is_ok_and(|record| record.tells_of_turns());
-        let turns = text.lines().filter(tells_of_turns).fold(String::new(), |all, line| all + line + "\n");
+        let mut turns = String::new();
+        for line in text.lines() {
+            let Ok(record) = serde_json::from_str::<Record>(line) else { continue };
+            if record.tells_of_turns() {
+                turns = turns + line + "\n";
+            }
+            if last_turn.is_some_and(|last| record.ends(last)) {
+                break;
+            }
+        }
         self.file.write_all(turns.as_bytes())
     }
 }

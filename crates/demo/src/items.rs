@@ -37,7 +37,7 @@ impl Item {
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Body {
     UserMessage { id: String, client_id: Option<String>, content: Vec<UserInput> },
-    AgentMessage { id: String, text: String, phase: (), memory_citation: (), delivery: (), questions: () },
+    AgentMessage { id: String, text: String, phase: Option<Phase>, memory_citation: (), delivery: (), questions: () },
     Plan { id: String, text: String },
     Reasoning { id: String, summary: Vec<String>, content: Vec<String> },
     CommandExecution(Command),
@@ -48,8 +48,22 @@ pub(crate) enum Body {
 
 impl Body {
     pub(crate) fn message(id: String, text: String) -> Self {
-        Self::AgentMessage { id, text, phase: (), memory_citation: (), delivery: (), questions: () }
+        Self::AgentMessage { id, text, phase: None, memory_citation: (), delivery: (), questions: () }
     }
+
+    /// A message that is said to be beside the point, or the point.
+    pub(crate) fn message_in(phase: Phase, id: String) -> Self {
+        let (text, phase) = (String::new(), Some(phase));
+        Self::AgentMessage { id, text, phase, memory_citation: (), delivery: (), questions: () }
+    }
+}
+
+/// What a message is in its turn, where the model says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    Commentary,
+    FinalAnswer,
 }
 
 /// How far a command, a patch or a tool call has come.
@@ -179,6 +193,12 @@ pub(crate) enum ImageReference {
         #[serde(rename = "fileId")]
         file_id: String,
     },
+}
+
+impl UserInput {
+    pub(crate) fn is_image(&self) -> bool {
+        matches!(self, Self::Image { .. } | Self::LocalImage { .. })
+    }
 }
 
 /// The text of an input, its pieces joined.

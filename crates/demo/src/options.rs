@@ -19,6 +19,18 @@ pub struct Options {
     /// Where to listen: stdio://, unix://PATH or ws://IP:PORT (port 0: the system chooses, and stderr tells).
     #[arg(long, value_name = "ADDRESS", default_value = "stdio://")]
     pub listen: Listen,
+    /// How standard output is written: what is ready at once, or each line by itself, as codex does.
+    #[arg(long, value_enum, default_value_t = Writes::Gathered)]
+    pub writes: Writes,
+}
+
+/// What one write to standard output holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Writes {
+    /// All lines that are ready.
+    Gathered,
+    /// One line.
+    Lines,
 }
 
 /// A dialect of the protocol.

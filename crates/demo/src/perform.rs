@@ -8,7 +8,7 @@ use crate::faults;
 use crate::items::{Body, Item};
 use crate::play::{Act, Source};
 use crate::record::Record;
-use crate::speech::{Event, Happening, Stream};
+use crate::speech::{Event, Happening, Model, Stream};
 use crate::stage::Stage;
 use crate::thread::Thread;
 use crate::turn::{self, End, Turn};
@@ -45,13 +45,22 @@ pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mu
         }
         Act::Propose(lines) => propose(thread, turn, lines, stage),
         Act::Close => close(thread, turn, stage),
-        Act::Usage(tokens) => turn::count(thread, turn, tokens, stage),
+        Act::Usage(tokens) => turn::close_answer(thread, turn, tokens, stage),
         Act::RateLimits => thread.say(Event::RateLimits, stage),
         Act::Plan(steps) => thread.say_in(&turn.id, Happening::Plan(&steps), stage),
-        Act::Shell(shell) => deeds::begin_command(thread, turn, shell, stage),
-        Act::Finish(item) => deeds::finish_command(thread, &turn.id, item, stage),
+        Act::Shell(shell) => {
+            deeds::choose_command(thread, turn, &shell, stage);
+            turn::tell_answer(thread, turn, stage);
+            deeds::begin_command(thread, turn, shell, stage);
+        }
+        Act::Finish(item) => {
+            let output = deeds::finish_command(thread, &turn.id, item, stage);
+            turn.outputs.extend(output);
+        }
         Act::Patch(patch) => deeds::begin_patch(thread, turn, patch, stage),
         Act::Tools(calls) => {
+            calls.iter().for_each(|call| deeds::choose_tool(thread, turn, call, stage));
+            turn::tell_answer(thread, turn, stage);
             for call in calls {
                 deeds::begin_tool_call(thread, turn, call, stage);
             }
@@ -78,6 +87,7 @@ fn close(thread: &mut Thread, turn: &mut Turn, stage: &mut Stage) {
     }
     if let Some(item) = turn.open.take() {
         let item = complete(thread, &turn.id, item, stage);
+        thread.say_in(&turn.id, Happening::Model(Model::Item(&item)), stage);
         if matches!(item.body, Body::AgentMessage { .. }) {
             turn.last_message = Some(item);
         }

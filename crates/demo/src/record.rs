@@ -47,6 +47,11 @@ impl Record {
             | Self::TurnEnded { .. } => true,
         }
     }
+
+    /// Whether it is the end of that turn.
+    pub(crate) fn ends(&self, turn: &str) -> bool {
+        matches!(self, Self::TurnEnded { turn: ended, .. } if ended.id == turn)
+    }
 }
 
 /// What never changes about a thread.

@@ -40,7 +40,7 @@ pub fn run(options: &Options) -> Result<ExitCode, RunError> {
     let capture = Capture::open(options.capture.as_deref())?;
     let worker = Worker::new(options.dialect, home, script, Now::read());
     match &options.listen {
-        Listen::Stdio => Ok(shell::stdio::run(worker, capture)),
+        Listen::Stdio => Ok(shell::stdio::run(worker, capture, options.writes)),
         listen => shell::sockets::run(worker, capture, listen).map_err(RunError::Listen),
     }
 }

@@ -1,9 +1,11 @@
 //! What a thread has to say, before a dialect puts it into words.
 
+use serde_json::Value;
+
 use crate::items::Item;
 use crate::options::Dialect;
 use crate::play::PlanStep;
-use crate::shapes::{Status, TurnError, TurnShape};
+use crate::shapes::{Status, Tokens, TurnError, TurnShape};
 use crate::stage::Stage;
 use crate::thread::Thread;
 use crate::{v1, v2};
@@ -43,9 +45,24 @@ pub(crate) enum Happening<'a> {
     Usage,
     Plan(&'a [PlanStep]),
     Diff(&'a str),
+    /// The model itself says something.
+    Model(Model<'a>),
     /// The provider failed and is asked again.
     Retry(&'a TurnError),
     Failed(&'a TurnError),
+}
+
+/// What passes between the worker and its model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Model<'a> {
+    /// A message or reasoning, from either.
+    Item(&'a Item),
+    /// It wants a tool to be called.
+    Call { id: &'a str, namespace: Option<&'a str>, name: &'a str, arguments: &'a str },
+    /// It is told what a tool said.
+    Output { call: &'a str, output: &'a Value },
+    /// Its answer is complete.
+    Answered(Tokens),
 }
 
 /// What a piece of text belongs to.

@@ -1,6 +1,7 @@
 //! What every thread shares: who is connected, how calls are answered, ids, home and script.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::json;
@@ -36,6 +37,8 @@ pub(crate) struct Stage {
     pub(crate) overload_every: u64,
     held_answer: Option<(ConnectionId, Vec<u8>)>,
     next_request: u64,
+    /// When to look at which thread. One that has changed its mind since is looked at in vain.
+    alarms: BTreeSet<(Instant, String)>,
 }
 
 /// One client.
@@ -87,7 +90,27 @@ impl Stage {
             asked: BTreeMap::new(),
             held_answer: None,
             next_request: 0,
+            alarms: BTreeSet::new(),
         }
+    }
+
+    /// Has a thread looked at then.
+    pub(crate) fn wake(&mut self, at: Instant, thread_id: &str) {
+        self.alarms.insert((at, thread_id.to_owned()));
+    }
+
+    /// When the next thread is to be looked at.
+    pub(crate) fn next_alarm(&self) -> Option<Instant> {
+        self.alarms.first().map(|(at, _)| *at)
+    }
+
+    /// The threads that are to be looked at by now.
+    pub(crate) fn take_alarms(&mut self) -> BTreeSet<String> {
+        let mut threads = BTreeSet::new();
+        while self.next_alarm().is_some_and(|at| at <= self.now.instant) {
+            threads.extend(self.alarms.pop_first().map(|(_, thread)| thread));
+        }
+        threads
     }
 
     /// The id of the next request to clients: one counter for the process, from 0.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::clock::Now;
 use crate::home::{Home, ThreadFile, Unopened};
 use crate::outputs::ConnectionId;
@@ -22,6 +24,8 @@ pub(crate) struct Thread {
     pub(crate) preview: String,
     /// The last thing a person said, in a turn or in injected items.
     pub(crate) last_said: String,
+    /// The result of a tool that was injected after it.
+    pub(crate) tool_output: Option<String>,
     pub(crate) updated_ms: u64,
     pub(crate) recency_ms: u64,
     pub(crate) status: Status,
@@ -40,6 +44,8 @@ pub(crate) struct Thread {
     /// The context window is full: the next turn begins by compacting it.
     pub(crate) is_full: bool,
     pub(crate) read_state: ReadState,
+    /// Whether it tells what passes between the worker and its model, for as long as it is loaded.
+    pub(crate) tells_raw: bool,
     /// What was accepted for as long as the thread is loaded.
     pub(crate) allowed: Allowed,
     /// The turn that was just interrupted. To interrupt it once more is not answered before the next turn ends: so the
@@ -76,6 +82,7 @@ impl Thread {
             name: None,
             preview: String::new(),
             last_said: String::new(),
+            tool_output: None,
             updated_ms: created_ms,
             recency_ms: created_ms,
             status: Status::Idle,
@@ -89,10 +96,30 @@ impl Thread {
             usage_turn: None,
             is_full: false,
             read_state: ReadState::default(),
+            tells_raw: false,
             allowed: Allowed::default(),
             interrupted_turn: None,
             late_interrupts: Vec::new(),
         }
+    }
+
+    /// Takes items for the model's eyes: keeps them, and remembers what a person said last.
+    pub(crate) fn inject(&mut self, items: Vec<Value>, stage: &mut Stage) {
+        let mut said = items.iter().filter(|item| item["role"] == "user").filter_map(|item| {
+            let parts = item["content"].as_array()?;
+            Some(parts.iter().filter_map(|part| part["text"].as_str()).collect::<String>())
+        });
+        if let Some(last) = said.next_back() {
+            self.last_said = last;
+        }
+        for item in &items {
+            if item["type"].as_str().is_some_and(|kind| kind.ends_with("_call_output")) {
+                self.tool_output = Some(item["output"].as_str().unwrap_or_default().to_owned());
+            } else if item["role"] == "user" {
+                self.tool_output = None;
+            }
+        }
+        self.keep(&Record::Injected(items), stage);
     }
 
     /// A thread that goes on where its file ends.
@@ -158,6 +185,9 @@ impl Thread {
     pub(crate) fn set_status(&mut self, status: Status, stage: &mut Stage) {
         self.status = status;
         self.quiet_since = Some(stage.now.instant);
+        if let Some(delay) = self.unload_delay {
+            stage.wake(stage.now.instant + delay, self.id());
+        }
         self.say(Event::Status(status), stage);
     }
 

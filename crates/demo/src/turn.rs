@@ -10,10 +10,10 @@ use crate::clock::Now;
 use crate::items::{Body, Item, ItemStatus, UserInput, text_of};
 use crate::options::Dialect;
 use crate::perform::{self, Flow};
-use crate::play::{Act, Scene, compose};
+use crate::play::{Act, Scene, Step, compose, last_marker};
 use crate::record::Record;
 use crate::shapes::{ItemsView, Status, Tokens, TurnError, TurnShape, TurnStatus};
-use crate::speech::{Event, Happening};
+use crate::speech::{Event, Happening, Model};
 use crate::stage::{Call, Stage};
 use crate::thread::Thread;
 
@@ -37,6 +37,10 @@ pub(crate) struct Turn {
     steers: VecDeque<Input>,
     pub(crate) last_message: Option<Item>,
     pub(crate) diff: Option<String>,
+    /// Whether the model's answer, whose tools are at work, was told to be complete.
+    has_told_answer: bool,
+    /// What tools said, by their calls, until the model is told it.
+    pub(crate) outputs: Vec<(String, Value)>,
     output_schema: Option<Value>,
 }
 
@@ -107,6 +111,8 @@ pub(crate) fn begin(thread: &mut Thread, id: &str, input: Input, output_schema: 
         steers: VecDeque::new(),
         last_message: None,
         diff: None,
+        has_told_answer: false,
+        outputs: Vec::new(),
         output_schema,
     };
     let shape = TurnShape { started_at: Some(stage.now.unix_seconds()), ..TurnShape::new(id) };
@@ -135,7 +141,9 @@ pub(crate) fn steer(thread: &mut Thread, input: Input, stage: &mut Stage) {
         turn.acts.clear();
         turn.open = None;
         turn.proposal = None;
-        turn.due = Some(stage.now.instant + STEER_LATENCY);
+        let due = stage.now.instant + STEER_LATENCY;
+        turn.due = Some(due);
+        stage.wake(due, &thread.record.id);
         thread.say(Event::RateLimits, stage);
     }
 }
@@ -203,6 +211,7 @@ pub(crate) fn advance(thread: &mut Thread, stage: &mut Stage) {
             Flow::On => {}
             Flow::Due(due) => {
                 turn.due = Some(due);
+                stage.wake(due, thread.id());
                 break;
             }
             Flow::Never => break,
@@ -210,6 +219,25 @@ pub(crate) fn advance(thread: &mut Thread, stage: &mut Stage) {
         }
     }
     thread.turn = Some(turn);
+}
+
+/// The model's answer is complete, and its tools are about to begin.
+pub(crate) fn tell_answer(thread: &Thread, turn: &mut Turn, stage: &mut Stage) {
+    if let Some(Act::Usage(tokens)) = turn.acts.front() {
+        thread.say_in(&turn.id, Happening::Model(Model::Answered(*tokens)), stage);
+        turn.has_told_answer = true;
+    }
+}
+
+/// Ends a response of the model, whose tools are done.
+pub(crate) fn close_answer(thread: &mut Thread, turn: &mut Turn, tokens: Tokens, stage: &mut Stage) {
+    if !std::mem::take(&mut turn.has_told_answer) {
+        thread.say_in(&turn.id, Happening::Model(Model::Answered(tokens)), stage);
+    }
+    for (call, output) in std::mem::take(&mut turn.outputs) {
+        thread.say_in(&turn.id, Happening::Model(Model::Output { call: &call, output: &output }), stage);
+    }
+    count(thread, turn, tokens, stage);
 }
 
 /// Counts a response of the model.
@@ -231,25 +259,50 @@ fn say_usage(thread: &Thread, turn: &Turn, stage: &mut Stage) {
 
 /// Makes what a person said an item, and chooses what is played for it.
 fn deliver(thread: &mut Thread, turn: &mut Turn, input: Input, stage: &mut Stage) {
+    let images = input.content.iter().filter(|piece| piece.is_image()).count();
     if !input.content.is_empty() {
         thread.last_said = text_of(&input.content);
+        thread.tool_output = None;
         if thread.preview.is_empty() {
             thread.preview = thread.last_said.clone();
         }
         let id = stage.ids.uuid();
         let body = Body::UserMessage { id, client_id: input.client_id, content: input.content };
         let item = Item::started(body, stage.now.unix_ms);
+        thread.say_in(&turn.id, Happening::Model(Model::Item(&item)), stage);
         thread.say_in(&turn.id, Happening::ItemStarted(&item), stage);
         perform::complete(thread, &turn.id, item, stage);
     }
-    let steps = stage.script.steps_for(&thread.last_said);
+    let steps = match thread.tool_output.take() {
+        Some(output) => vec![step_after(&output).unwrap_or_else(Step::after_tool)],
+        None => stage.script.steps_for(&thread.last_said),
+    };
+    turn.acts = acts_of(&steps, images, thread, turn, stage);
+}
+
+/// The result of a tool may say, as a prompt does, what comes after it; of several, the last to come.
+pub(crate) fn follow(thread: &Thread, turn: &mut Turn, stage: &mut Stage) {
+    let result = turn.outputs.last().and_then(|(_, output)| output.as_str());
+    let Some(step) = result.and_then(step_after) else { return };
+    let response_ends = turn.acts.iter().position(|act| matches!(act, Act::Usage(_)));
+    turn.acts.truncate(response_ends.map_or(0, |at| at + 1));
+    let acts = acts_of(&[step], 0, thread, turn, stage);
+    turn.acts.extend(acts);
+}
+
+fn step_after(output: &str) -> Option<Step> {
+    Step::parse(last_marker(output)?).ok()
+}
+
+fn acts_of(steps: &[Step], images: usize, thread: &Thread, turn: &Turn, stage: &mut Stage) -> VecDeque<Act> {
     let mut scene = Scene {
         ids: &mut stage.ids,
         asked: &thread.last_said,
+        images,
         mode: thread.settings.collaboration.mode,
         output_schema: turn.output_schema.as_ref(),
     };
-    turn.acts = compose(&steps, &mut scene);
+    compose(steps, &mut scene)
 }
 
 /// What the real worker does at the start of a turn when the window was full: it summarises, and counts thrice.

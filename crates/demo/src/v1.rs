@@ -45,7 +45,10 @@ pub(crate) fn call(worker: &mut Worker, call: &Call, method: &str, params: Optio
         {
             Err(Refusal::invalid("Not initialized"))
         }
-        "newConversation" => new_conversation(worker, call, parse(params)?),
+        "newConversation" => {
+            new_conversation(worker, call, parse(params)?);
+            Ok(())
+        }
         "addConversationListener" => add_listener(worker, call, &parse(params)?),
         "removeConversationListener" => remove_listener(worker, call, &parse(params)?),
         "sendUserMessage" => send_user_message(worker, call, parse(params)?),
@@ -87,7 +90,7 @@ fn initialize(worker: &mut Worker, call: &Call, params: &InitializeParams) -> Re
     Ok(())
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NewConversationParams {
     model: Option<String>,
@@ -105,7 +108,14 @@ impl NewConversationParams {
     }
 }
 
-fn new_conversation(worker: &mut Worker, call: &Call, params: NewConversationParams) -> Result<(), Refusal> {
+fn new_conversation(worker: &mut Worker, call: &Call, params: NewConversationParams) {
+    let mut opened = open(worker, params);
+    opened["reasoningEffort"] = Value::Null;
+    worker.stage.answer(call, &opened);
+}
+
+/// Makes a conversation, and says what there is to say of it.
+fn open(worker: &mut Worker, params: NewConversationParams) -> Value {
     let stage = &mut worker.stage;
     let mut settings = v2::default_settings(stage);
     params.apply(&mut settings);
@@ -116,15 +126,13 @@ fn new_conversation(worker: &mut Worker, call: &Call, params: NewConversationPar
         originator: stage.originator.clone().unwrap_or_default(),
         tools: Vec::new(),
     };
-    let result = json!({
+    let opened = json!({
         "conversationId": record.id,
         "model": settings.model,
-        "reasoningEffort": null,
         "rolloutPath": stage.home.thread_path(&record),
     });
-    stage.answer(call, &result);
     worker.threads.insert(record.id.clone(), Thread::new(record, settings, Kept::NotYet));
-    Ok(())
+    opened
 }
 
 #[derive(Debug, Deserialize)]

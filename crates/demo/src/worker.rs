@@ -73,6 +73,7 @@ impl Worker {
         for thread in self.threads.values_mut() {
             thread.unsubscribe(connection, now);
         }
+        self.set_all_alarms();
     }
 
     /// A client is behind: what is played at full speed to it waits.
@@ -100,12 +101,7 @@ impl Worker {
 
     /// When [`Worker::handle_timeout`] is wanted.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let acts = self.threads.values().filter_map(|thread| due(thread, &self.stage));
-        let unloads = self.threads.values().filter_map(Thread::unload_due);
-        match self.stage.outputs.paused_until() {
-            Some(until) => Some(until),
-            None => acts.chain(unloads).min(),
-        }
+        self.stage.outputs.paused_until().or_else(|| self.stage.next_alarm())
     }
 
     /// Plays on where it is time to. Nothing is played while output waits, so that nothing piles up.
@@ -114,12 +110,15 @@ impl Worker {
             return;
         }
         self.stage.now = now;
-        for thread in self.threads.values_mut() {
-            if due(thread, &self.stage).is_some_and(|due| due <= now.instant) {
+        let looked_at = self.stage.take_alarms();
+        for id in &looked_at {
+            if let Some(thread) = self.threads.get_mut(id)
+                && due(thread, &self.stage).is_some_and(|due| due <= now.instant)
+            {
                 turn::advance(thread, &mut self.stage);
             }
         }
-        v2::unload_quiet(self);
+        looked_at.iter().for_each(|id| v2::unload_quiet(self, id));
     }
 
     /// The next thing to do; none while there is nothing, or while output is held back.
@@ -144,6 +143,20 @@ impl Worker {
         if let Some(connection) = self.stage.connections.get_mut(&connection) {
             connection.is_full = is_full;
         }
+        self.set_all_alarms();
+    }
+
+    /// Has a thread looked at when it is due, after what that depends on has changed.
+    pub(crate) fn set_alarms(&mut self, id: &str) {
+        if let Some(thread) = self.threads.get(id) {
+            let alarms = [due(thread, &self.stage), thread.unload_due()];
+            alarms.into_iter().flatten().for_each(|at| self.stage.wake(at, id));
+        }
+    }
+
+    fn set_all_alarms(&mut self) {
+        let ids: Vec<String> = self.threads.keys().cloned().collect();
+        ids.iter().for_each(|id| self.set_alarms(id));
     }
 
     fn handle_call(&mut self, call: &Call, method: &str, params: Option<Value>) {

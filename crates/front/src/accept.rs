@@ -6,12 +6,13 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::header;
 use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -24,6 +25,7 @@ use tokio::task::JoinSet;
 use tower_service::Service;
 
 use crate::error::{Code, Error};
+use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::stall::Stalling;
 
@@ -79,6 +81,35 @@ impl ConnectionLimits {
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub SocketAddr);
+
+/// What becomes of a connection that a request has taken over: it goes on in its place, counts as open, and ends with the server.
+#[derive(Clone)]
+pub(crate) struct Takeover {
+    next: Arc<Mutex<Option<Next>>>,
+    stopping: watch::Receiver<()>,
+}
+
+type Next = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Takeover {
+    fn new(stopping: watch::Receiver<()>) -> Self {
+        Self { next: Arc::default(), stopping }
+    }
+
+    /// Changes once the server is to stop; what then still runs has the grace of a response.
+    pub(crate) fn stopping(&self) -> watch::Receiver<()> {
+        self.stopping.clone()
+    }
+
+    /// Goes on with this once the request is answered.
+    pub(crate) fn go_on(&self, next: impl Future<Output = ()> + Send + 'static) {
+        *lock(&self.next) = Some(Box::pin(next));
+    }
+
+    fn take(&self) -> Option<Next> {
+        lock(&self.next).take()
+    }
+}
 
 /// Serves until `stop` is done and the last connection has ended or was cut.
 pub(crate) async fn serve(
@@ -179,8 +210,13 @@ async fn serve_connection(
 ) {
     // Small events must not wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
+    let takeover = Takeover::new(stopping.clone());
+    let offered = takeover.clone();
     let answer = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
+        if request.headers().contains_key(header::UPGRADE) {
+            request.extensions_mut().insert(offered.clone());
+        }
         let mut router = router.clone();
         async move { answer(&mut router, request).await }
     });
@@ -200,6 +236,9 @@ async fn serve_connection(
     };
     if let Err(error) = ended {
         tracing::debug!(%peer, %error, "a connection ended early");
+    }
+    if let Some(next) = takeover.take() {
+        next.await;
     }
 }
 

@@ -2,20 +2,22 @@
 
 pub(crate) mod approvals;
 pub(crate) mod events;
+pub(crate) mod keys;
 pub(crate) mod threads;
 pub(crate) mod turns;
+pub(crate) mod usage;
 pub(crate) mod workers;
 
-use std::sync::Arc;
+use std::error::Error as _;
 
-use ::workers::{Caller as Orderer, Reach};
+use ::workers::{Caller as Orderer, Pool, Reach};
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
-use store::ReadError;
+use store::{ReadError, WriteError};
 
-use crate::Desk;
 use crate::error::{Code, Error};
 use crate::keys::{Caller, Scope};
 use crate::log::Log;
@@ -32,10 +34,12 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Asked<T
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
-        let asked = Query::<T>::from_request_parts(parts, state).await;
-        asked
-            .map(|Query(asked)| Self(asked))
-            .map_err(|error| Error::new(Code::InvalidValue, format!("the query cannot be used: {}", error.body_text())))
+        // What lies below says which parameter it is.
+        let unusable = |rejection: QueryRejection| {
+            let why = rejection.source().map_or_else(|| rejection.body_text(), ToString::to_string);
+            Error::new(Code::InvalidValue, format!("the query cannot be used: {why}"))
+        };
+        Query::<T>::from_request_parts(parts, state).await.map(|Query(asked)| Self(asked)).map_err(unusable)
     }
 }
 
@@ -50,10 +54,28 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 }
 
 impl Caller {
+    /// How many of its turns wait for somebody; nobody counts those of a key that may have any number.
+    pub(crate) fn parked_turns(&self, pool: &Pool) -> u32 {
+        if self.limits.turns_max.is_none() {
+            return 0;
+        }
+        let parked = pool.turns().iter().filter(|turn| turn.is_parked && *turn.key == *self.key).count();
+        u32::try_from(parked).unwrap_or(u32::MAX)
+    }
+
     /// As the pool knows it: an operator reaches everything, anybody else its own.
-    fn orderer(&self) -> Orderer {
+    pub(crate) fn orderer(&self) -> Orderer {
         let reach = if self.scopes.has(Scope::Operate) { Reach::All } else { Reach::Own };
         Orderer { key: (*self.key).into(), reach }
+    }
+
+    /// Refuses a profile that the key may not use.
+    pub(crate) fn check_profile(&self, name: &str) -> Result<(), Error> {
+        if self.may_use_profile(name) {
+            return Ok(());
+        }
+        let own = self.profiles.as_deref().unwrap_or_default().join(", ");
+        Err(Error::new(Code::ProfileRefused, format!("this key may not use the profile {name:?}; it may use: {own}")))
     }
 }
 
@@ -75,10 +97,10 @@ fn cursor(headers: &HeaderMap, log: &Log, else_from: Cursor) -> Result<Cursor, E
     log.cursor(id).map_err(|error| Error::new(Code::InvalidValue, error.to_string()))
 }
 
-/// Asked before every piece of a stream.
-fn key_holds(desk: &Arc<Desk>, caller: &Caller) -> impl Fn() -> bool + Send + 'static {
-    let (keys, key) = (Arc::clone(desk.guard.keys()), Arc::clone(&caller.key));
-    move || keys.has(&key)
+impl From<WriteError> for Error {
+    fn from(error: WriteError) -> Self {
+        Self::new(Code::StoreUnavailable, "the store cannot be written at the moment; see /healthz").caused_by(error)
+    }
 }
 
 impl From<ReadError> for Error {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -13,8 +13,21 @@ use serde::Serialize;
 pub(crate) struct Error {
     code: Code,
     message: String,
+    /// The place in the request that is meant, such as `messages[2].role`.
+    param: Option<String>,
     cause: Option<String>,
-    retry_after: Option<Duration>,
+    retry: Retry,
+}
+
+/// Whether it is worth to send the same request again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Retry {
+    /// As the status says.
+    Unsaid,
+    /// After this time.
+    After(Duration),
+    /// Not at all: a turn has begun, and would run twice.
+    Never(Option<Duration>),
 }
 
 macro_rules! table {
@@ -27,7 +40,7 @@ macro_rules! table {
             #[cfg(test)]
             pub(crate) const ALL: &[Self] = &[$(Self::$code),*];
 
-            fn row(self) -> (StatusCode, &'static str, &'static str) {
+            pub(crate) fn row(self) -> (StatusCode, &'static str, &'static str) {
                 match self { $(Self::$code => (StatusCode::$status, $kind, $name)),* }
             }
         }
@@ -39,30 +52,60 @@ table! {
     InvalidJson         BAD_REQUEST            "invalid_request_error" "invalid_json"
     InvalidValue        BAD_REQUEST            "invalid_request_error" "invalid_value"
     BodyIncomplete      BAD_REQUEST            "invalid_request_error" "body_incomplete"
-    KeyMissing          UNAUTHORIZED           "authentication_error"  "key_missing"
-    KeyInvalid          UNAUTHORIZED           "authentication_error"  "key_invalid"
+    ModelMissing        BAD_REQUEST            "invalid_request_error" "model_required"
+    Unsupported         BAD_REQUEST            "invalid_request_error" "unsupported_value"
+    WorkerUnable        BAD_REQUEST            "invalid_request_error" "unsupported_by_worker"
+    ContextTooLong      BAD_REQUEST            "invalid_request_error" "context_length_exceeded"
+    ProviderRejected    BAD_REQUEST            "invalid_request_error" "provider_rejected"
+    ContentRefused      BAD_REQUEST            "invalid_request_error" "content_policy_violation"
+    KeyInvalid          UNAUTHORIZED           "authentication_error"  "invalid_api_key"
     HostRefused         FORBIDDEN              "permission_error"      "host_refused"
     OriginRefused       FORBIDDEN              "permission_error"      "origin_refused"
     ScopeMissing        FORBIDDEN              "permission_error"      "scope_missing"
+    ProfileRefused      FORBIDDEN              "permission_error"      "profile_refused"
+    ModelNotFound       NOT_FOUND              "invalid_request_error" "model_not_found"
     RouteNotFound       NOT_FOUND              "not_found_error"       "route_not_found"
     TurnNotFound        NOT_FOUND              "not_found_error"       "turn_not_found"
     ThreadNotFound      NOT_FOUND              "not_found_error"       "thread_not_found"
     ApprovalNotFound    NOT_FOUND              "not_found_error"       "approval_not_found"
     WorkerNotFound      NOT_FOUND              "not_found_error"       "worker_not_found"
+    KeyNotFound         NOT_FOUND              "not_found_error"       "key_not_found"
+    ResponseNotFound    NOT_FOUND              "invalid_request_error" "response_not_found"
+    ConversationNotFound NOT_FOUND             "invalid_request_error" "conversation_not_found"
+    ConversationLocked  CONFLICT               "invalid_request_error" "conversation_locked"
+    PreviousNotFound    BAD_REQUEST            "invalid_request_error" "previous_response_not_found"
+    PreviousNotOver     BAD_REQUEST            "invalid_request_error" "previous_response_not_over"
+    SocketTooOld        BAD_REQUEST            "invalid_request_error" "websocket_connection_limit_reached"
     LinkNotValid        NOT_FOUND              "not_found_error"       "link_not_valid"
     MethodNotAllowed    METHOD_NOT_ALLOWED     "invalid_request_error" "method_not_allowed"
+    SlowConsumer        REQUEST_TIMEOUT        "invalid_request_error" "slow_consumer"
     BodyTimeout         REQUEST_TIMEOUT        "invalid_request_error" "body_timeout"
     ApprovalDecided     CONFLICT               "conflict_error"        "approval_decided"
     ApprovalChanged     CONFLICT               "conflict_error"        "approval_changed"
     TurnOver            CONFLICT               "conflict_error"        "turn_over"
-    BodyTooLarge        PAYLOAD_TOO_LARGE      "invalid_request_error" "body_too_large"
+    TurnIsRead          CONFLICT               "conflict_error"        "turn_is_read"
+    ResponseInProgress  CONFLICT               "conflict_error"        "response_in_progress"
+    TurnInterrupted     CONFLICT               "conflict_error"        "turn_interrupted"
+    BodyTooLarge        PAYLOAD_TOO_LARGE      "invalid_request_error" "request_entity_too_large"
     ContentTypeRefused  UNSUPPORTED_MEDIA_TYPE "invalid_request_error" "content_type_refused"
+    EncodingRefused     UNSUPPORTED_MEDIA_TYPE "invalid_request_error" "unsupported_encoding"
+    IdempotencyReused   UNPROCESSABLE_ENTITY   "invalid_request_error" "idempotency_key_reused"
     VerdictNotOffered   UNPROCESSABLE_ENTITY   "invalid_request_error" "verdict_not_offered"
+    UpgradeRequired     UPGRADE_REQUIRED       "invalid_request_error" "upgrade_required"
     TooManyFailures     TOO_MANY_REQUESTS      "rate_limit_error"      "too_many_failures"
-    Busy                TOO_MANY_REQUESTS      "rate_limit_error"      "busy"
+    Busy                TOO_MANY_REQUESTS      "rate_limit_error"      "worker_busy"
+    RateLimited         TOO_MANY_REQUESTS      "rate_limit_error"      "rate_limited"
+    ConcurrencyExceeded TOO_MANY_REQUESTS      "rate_limit_error"      "concurrency_exceeded"
+    InsufficientQuota   TOO_MANY_REQUESTS      "insufficient_quota"    "insufficient_quota"
+    ProviderBusy        TOO_MANY_REQUESTS      "rate_limit_error"      "rate_limit_exceeded"
     Internal            INTERNAL_SERVER_ERROR  "server_error"          "internal"
     WorkerFailed        BAD_GATEWAY            "server_error"          "worker_failed"
-    NotReady            SERVICE_UNAVAILABLE    "unavailable_error"     "not_ready"
+    ProviderFailed      BAD_GATEWAY            "server_error"          "provider_failed"
+    ProviderRefusesUs   BAD_GATEWAY            "server_error"          "provider_unauthorized"
+    Stalled             GATEWAY_TIMEOUT        "server_error"          "idle_timeout"
+    ProviderOverloaded  SERVICE_UNAVAILABLE    "unavailable_error"     "provider_overloaded"
+    WorkerExited        SERVICE_UNAVAILABLE    "unavailable_error"     "worker_exited"
+    NotReady            SERVICE_UNAVAILABLE    "unavailable_error"     "worker_not_ready"
     Draining            SERVICE_UNAVAILABLE    "unavailable_error"     "draining"
     StoreUnavailable    SERVICE_UNAVAILABLE    "unavailable_error"     "store_unavailable"
     TooManyConnections  SERVICE_UNAVAILABLE    "unavailable_error"     "too_many_connections"
@@ -70,7 +113,12 @@ table! {
 
 impl Error {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), cause: None, retry_after: None }
+        Self { code, message: message.into(), param: None, cause: None, retry: Retry::Unsaid }
+    }
+
+    /// Adds which part of the request is meant.
+    pub(crate) fn about(self, param: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), ..self }
     }
 
     /// Adds what only the log may say.
@@ -80,7 +128,16 @@ impl Error {
 
     /// Adds when it is worth to try again.
     pub(crate) fn retry_after(self, wait: Duration) -> Self {
-        Self { retry_after: Some(wait), ..self }
+        let retry = match self.retry {
+            Retry::Never(_) => Retry::Never(Some(wait)),
+            Retry::Unsaid | Retry::After(_) => Retry::After(wait),
+        };
+        Self { retry, ..self }
+    }
+
+    /// Says that a turn has begun: clients that repeat requests by themselves must not repeat this one.
+    pub(crate) fn after_work(self) -> Self {
+        Self { retry: Retry::Never(self.wait()), ..self }
     }
 
     /// The whole response as it stands on the wire, for a connection that is closed before anything is read of it.
@@ -94,27 +151,49 @@ impl Error {
         )
     }
 
-    fn body(&self) -> String {
+    /// The word for it, in the table.
+    pub(crate) fn code_name(&self) -> &'static str {
+        self.code.row().2
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What the caller is told.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What a caller is told, as a response's body or as the last event of a stream.
+    pub(crate) fn body(&self) -> String {
+        format!(r#"{{"error":{}}}"#, self.told())
+    }
+
+    /// The same as a frame of a WebSocket, which has neither status nor headers of its own.
+    pub(crate) fn frame(&self) -> String {
+        let (status, ..) = self.code.row();
+        let wait = self.retry_seconds().map(|seconds| format!(r#","headers":{{"retry-after":"{seconds}"}}"#));
+        let (status, told, wait) = (status.as_u16(), self.told(), wait.unwrap_or_default());
+        format!(r#"{{"type":"error","status":{status},"error":{told}{wait}}}"#)
+    }
+
+    fn told(&self) -> String {
         #[derive(Serialize)]
         struct Told<'a> {
             message: &'a str,
             #[serde(rename = "type")]
             kind: &'static str,
+            param: Option<&'a str>,
             code: &'static str,
         }
         let (_, kind, code) = self.code.row();
-        let told = serde_json::to_string(&Told { message: &self.message, kind, code });
-        format!(r#"{{"error":{}}}"#, told.unwrap_or_default())
+        let told = Told { message: &self.message, kind, param: self.param.as_deref(), code };
+        serde_json::to_string(&told).unwrap_or_default()
     }
 
-    /// Rounded up: who comes back earlier would be refused again.
-    fn retry_seconds(&self) -> Option<u64> {
-        self.retry_after.map(|wait| wait.as_millis().div_ceil(1000).max(1).try_into().unwrap_or(u64::MAX))
-    }
-}
-
-impl IntoResponse for Error {
-    fn into_response(self) -> Response {
+    /// Writes down what happened; nobody else is told the cause.
+    pub(crate) fn log(&self) {
         let (status, _, code) = self.code.row();
         let cause = self.cause.as_deref().unwrap_or("-");
         if status.is_server_error() {
@@ -122,13 +201,41 @@ impl IntoResponse for Error {
         } else {
             tracing::debug!(code, said = self.message, cause, "a request was refused");
         }
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        match self.retry {
+            Retry::Unsaid => None,
+            Retry::After(wait) => Some(wait),
+            Retry::Never(wait) => wait,
+        }
+    }
+
+    /// Rounded up: who comes back earlier would be refused again.
+    fn retry_seconds(&self) -> Option<u64> {
+        self.wait().map(|wait| wait.as_millis().div_ceil(1000).max(1).try_into().unwrap_or(u64::MAX))
+    }
+
+    fn write_retry(&self, headers: &mut HeaderMap) {
+        if let Some(seconds) = self.retry_seconds() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            headers.insert("retry-after-ms", HeaderValue::from(seconds.saturating_mul(1000)));
+        }
+        if matches!(self.retry, Retry::Never(_)) {
+            headers.insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        self.log();
+        let (status, ..) = self.code.row();
         let mut response = (status, [(header::CONTENT_TYPE, "application/json")], self.body()).into_response();
         if status == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"api\""));
         }
-        if let Some(seconds) = self.retry_seconds() {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
+        self.write_retry(response.headers_mut());
         response
     }
 }
@@ -162,11 +269,11 @@ mod tests {
         expect![[r#"
             HTTP/1.1 503 Service Unavailable
             content-type: application/json
-            content-length: 117
+            content-length: 130
             retry-after: 2
             connection: close
 
-            {"error":{"message":"too many connections; try again soon","type":"unavailable_error","code":"too_many_connections"}}"#]]
+            {"error":{"message":"too many connections; try again soon","type":"unavailable_error","param":null,"code":"too_many_connections"}}"#]]
         .assert_eq(&error.to_wire().replace('\r', ""));
     }
 }

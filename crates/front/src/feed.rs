@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::quota::Accounts;
 use crate::ring::RingLimits;
 
 /// Where everything that happens is told.
@@ -16,6 +17,7 @@ use crate::ring::RingLimits;
 pub struct Feed {
     log: Arc<Log>,
     metrics: Arc<Metrics>,
+    accounts: Arc<Accounts>,
 }
 
 impl Feed {
@@ -26,7 +28,7 @@ impl Feed {
     /// A feed to which nothing has been told yet.
     #[must_use]
     pub fn new(limits: RingLimits) -> Self {
-        Self { log: Arc::new(Log::new(limits)), metrics: Arc::new(Metrics::new()) }
+        Self { log: Arc::new(Log::new(limits)), metrics: Arc::new(Metrics::new()), accounts: Arc::default() }
     }
 
     /// What the pool tells of itself goes through here.
@@ -35,6 +37,9 @@ impl Feed {
         let feed = self.clone();
         Arc::new(move |notice| {
             feed.metrics.count_workers(&notice);
+            if let workers::Notice::TokensUsed { at, usage } = &notice {
+                feed.accounts.spend(&at.key, usage.input_tokens.saturating_add(usage.output_tokens));
+            }
             feed.tell(&notice);
         })
     }
@@ -62,6 +67,11 @@ impl Feed {
 
     pub(crate) fn log(&self) -> &Arc<Log> {
         &self.log
+    }
+
+    /// What keys have used, as it is told here.
+    pub(crate) fn accounts(&self) -> &Arc<Accounts> {
+        &self.accounts
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {

@@ -1,13 +1,13 @@
-//! Who may in. Every request passes `edge`: its `Host` is one of ours and it has no `Origin`. Every route besides has what
+//! Who may in. Every request passes `edge`: its `Host` is one of ours, and its `Origin`, if it has one, may ask us. Every route besides has what
 //! it needs, which `admit` asks for on the matched route itself, never on a path that was put together again: a key, a
 //! scope, a body of JSON that is not too long and does not take too long.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request, State};
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
@@ -15,9 +15,11 @@ use serde::de::DeserializeOwned;
 
 use crate::accept::Peer;
 use crate::attempts::{AttemptLimits, Attempts};
+use crate::cors::{Origins, Page, preflight};
 use crate::error::{Code, Error};
 use crate::host::Hosts;
 use crate::keys::{Caller, Keys, Scope, is_unguessable};
+use crate::lock::lock;
 
 /// What a route asks of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub struct RequestLimits {
 impl Default for RequestLimits {
     fn default() -> Self {
         Self {
-            body_bytes_max: 4 * 1024 * 1024,
+            body_bytes_max: 16 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
             attempts: AttemptLimits::default(),
         }
@@ -52,21 +54,27 @@ impl Default for RequestLimits {
 /// The one who stands at the door.
 pub(crate) struct Guard {
     hosts: Hosts,
+    origins: Origins,
     keys: Arc<Keys>,
     attempts: Mutex<Attempts>,
     limits: RequestLimits,
 }
 
 impl Guard {
-    pub(crate) fn new(hosts: Hosts, keys: Arc<Keys>, limits: RequestLimits) -> Self {
-        Self { hosts, keys, attempts: Mutex::new(Attempts::new(limits.attempts.clone())), limits }
+    pub(crate) fn new(hosts: Hosts, origins: Origins, keys: Arc<Keys>, limits: RequestLimits) -> Self {
+        Self { hosts, origins, keys, attempts: Mutex::new(Attempts::new(limits.attempts.clone())), limits }
     }
 
     pub(crate) fn keys(&self) -> &Arc<Keys> {
         &self.keys
     }
 
-    fn check_place(&self, request: &Request) -> Result<(), Error> {
+    /// How long a body may be, and a message that takes the place of one.
+    pub(crate) fn body_bytes_max(&self) -> usize {
+        self.limits.body_bytes_max
+    }
+
+    fn check_place(&self, request: &Request) -> Result<Option<Page>, Error> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
             return Err(Error::new(Code::HostMissing, "send exactly one Host header"));
@@ -79,10 +87,7 @@ impl Guard {
                 "this Host is not served here; use localhost, or add the name to the configuration's `hosts`",
             ));
         }
-        if request.headers().contains_key(header::ORIGIN) {
-            return Err(Error::new(Code::OriginRefused, "requests of web pages (with an Origin header) are refused"));
-        }
-        Ok(())
+        self.origins.page(request.headers())
     }
 
     fn check_key(&self, request: &Request, scope: Scope) -> Result<Caller, Error> {
@@ -110,8 +115,8 @@ impl Guard {
         }
     }
 
-    fn attempts(&self) -> std::sync::MutexGuard<'_, Attempts> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        lock(&self.attempts)
     }
 
     /// The request with its body in memory.
@@ -122,6 +127,10 @@ impl Guard {
             request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         if announced.is_some_and(|length: u64| length > max as u64) {
             return Err(too_large());
+        }
+        let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+        if !request.headers().get_all(header::CONTENT_ENCODING).iter().all(is_plain) {
+            return Err(Error::new(Code::EncodingRefused, "a body must not be compressed; send it as it is"));
         }
         let (head, body) = request.into_parts();
         let mut pieces = body.into_data_stream();
@@ -152,10 +161,17 @@ impl Guard {
 
 /// Asks of every request that it was meant for us.
 pub(crate) async fn edge(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    match guard.check_place(&request) {
-        Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
-    }
+    let page = match guard.check_place(&request) {
+        Ok(page) => page,
+        Err(error) => return error.into_response(),
+    };
+    let answer = page.as_ref().and_then(|_| preflight(&request));
+    let mut response = match answer {
+        Some(answer) => answer,
+        None => next.run(request).await,
+    };
+    guard.origins.mark(&mut response, page);
+    response
 }
 
 /// Asks what the matched route needs, and leaves the [`Caller`] to it.
@@ -184,8 +200,8 @@ fn key_in(headers: &HeaderMap) -> Result<&str, Error> {
     let mut keys = bearer.chain(plain.map(|value| value.to_str().ok().map(str::trim)));
     let missing = || {
         Error::new(
-            Code::KeyMissing,
-            "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; the first start of the server shows one",
+            Code::KeyInvalid,
+            "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add NAME` makes one",
         )
     };
     let unreadable = || Error::new(Code::KeyInvalid, "the key cannot be read; send `Authorization: Bearer KEY`");
@@ -213,14 +229,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Posted<T> {
         let unread = |error| Error::new(Code::Internal, "the body could not be read").caused_by(error);
         // `admit` has bounded it and holds it in memory.
         let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.map_err(unread)?;
-        if body.is_empty() {
-            return Err(Error::new(Code::InvalidJson, "the body is empty; send a JSON object"));
-        }
-        serde_json::from_slice(&body).map(Self).map_err(|error| {
-            let code = if error.is_data() { Code::InvalidValue } else { Code::InvalidJson };
-            Error::new(code, format!("the body cannot be used: {error}"))
-        })
+        parse(&body).map(Self)
     }
+}
+
+/// Reads a body of JSON.
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
+    if body.is_empty() {
+        return Err(Error::new(Code::InvalidJson, "the body is empty; send a JSON object"));
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        let code = if error.is_data() { Code::InvalidValue } else { Code::InvalidJson };
+        Error::new(code, format!("the body cannot be used: {error}"))
+    })
 }
 
 #[cfg(test)]
@@ -254,19 +275,19 @@ mod tests {
         check(
             &[("api-key", "k"), ("authorization", "Bearer other")],
             &expect![[
-                r#"Error { code: KeyInvalid, message: "several different keys were sent; send one", cause: None, retry_after: None }"#
+                r#"Error { code: KeyInvalid, message: "several different keys were sent; send one", param: None, cause: None, retry: Unsaid }"#
             ]],
         );
         check(
             &[("authorization", "Basic a2V5")],
             &expect![[
-                r#"Error { code: KeyInvalid, message: "the key cannot be read; send `Authorization: Bearer KEY`", cause: None, retry_after: None }"#
+                r#"Error { code: KeyInvalid, message: "the key cannot be read; send `Authorization: Bearer KEY`", param: None, cause: None, retry: Unsaid }"#
             ]],
         );
         check(
             &[("cookie", "key=k")],
             &expect![[
-                r#"Error { code: KeyMissing, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; the first start of the server shows one", cause: None, retry_after: None }"#
+                r#"Error { code: KeyInvalid, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add NAME` makes one", param: None, cause: None, retry: Unsaid }"#
             ]],
         );
     }

@@ -4,6 +4,9 @@
 //! Besides the keys of the store there may be one that the installation chose itself (`SWITCHBOARD_KEY`), and one for the
 //! command line of the same user on the same machine, which lives as long as the process.
 
+mod limits;
+mod revocation;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,6 +14,10 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use subtle::ConstantTimeEq;
+
+pub use limits::KeyLimits;
+pub(crate) use revocation::Revocation;
+use revocation::Revoker;
 
 /// What a key allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +36,17 @@ pub enum Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scopes(u8);
 
+/// All that a key allows, chosen when it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// What it may do.
+    pub scopes: Scopes,
+    /// The profiles that it may use; `None` is every one.
+    pub profiles: Option<Arc<[Box<str>]>>,
+    /// How much it may use.
+    pub limits: KeyLimits,
+}
+
 /// Who sends a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
@@ -36,6 +54,12 @@ pub(crate) struct Caller {
     pub key: Arc<str>,
     /// What it allows.
     pub scopes: Scopes,
+    /// The profiles that it may use; `None` is every one.
+    pub profiles: Option<Arc<[Box<str>]>>,
+    /// How much it may use.
+    pub limits: KeyLimits,
+    /// When it ends.
+    pub revocation: Revocation,
 }
 
 /// All keys that are valid now.
@@ -53,7 +77,8 @@ pub struct Known {
     /// The SHA-256 of its text.
     pub hash: [u8; 32],
     /// What it allows.
-    pub scopes: Scopes,
+    pub grant: Grant,
+    revoker: Revoker,
 }
 
 /// The text of a key, which only its owner has. It is never part of a log.
@@ -71,7 +96,7 @@ impl Keys {
     /// Keys besides which the installation's own one, if it chose one, is valid for everything.
     #[must_use]
     pub fn new(chosen: Option<&str>) -> Self {
-        let chosen = chosen.map(|text| Known { id: CHOSEN.into(), hash: sha256(text), scopes: Scopes::ALL });
+        let chosen = chosen.map(|text| Known::new(CHOSEN, sha256(text), Grant::of(Scopes::ALL)));
         Self { by_id: RwLock::default(), chosen }
     }
 
@@ -80,9 +105,12 @@ impl Keys {
         self.write().insert((*key.id).into(), key);
     }
 
-    /// Makes a key invalid: at once for requests, at their next heartbeat for open streams.
-    pub fn revoke(&self, id: &str) {
-        self.write().remove(id);
+    /// Makes a key invalid, and ends the streams that are open in its name.
+    pub(crate) fn remove(&self, id: &str) {
+        let removed = self.write().remove(id);
+        if let Some(key) = removed {
+            key.revoker.revoke();
+        }
     }
 
     /// Makes the key for the command line of the same user.
@@ -90,7 +118,7 @@ impl Keys {
     /// # Errors
     /// If the system has no random numbers.
     pub fn add_local(&self) -> Result<Secret, NoRandomness> {
-        let (secret, key) = make(LOCAL, Scopes::ALL)?;
+        let (secret, key) = make(LOCAL, Grant::of(Scopes::ALL))?;
         self.add(key);
         Ok(secret)
     }
@@ -109,9 +137,10 @@ impl Keys {
         self.chosen.as_ref().filter(is_right).map(Known::caller).or_else(made)
     }
 
-    /// Whether the key is valid still.
-    pub(crate) fn has(&self, id: &str) -> bool {
-        self.chosen.as_ref().is_some_and(|key| *key.id == *id) || self.read().contains_key(id)
+    /// Who has the key with this id, if it is valid.
+    pub(crate) fn owner(&self, id: &str) -> Option<Caller> {
+        let chosen = self.chosen.as_ref().filter(|key| *key.id == *id).map(Known::caller);
+        chosen.or_else(|| self.read().get(id).map(Known::caller))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Known>> {
@@ -127,9 +156,9 @@ impl Keys {
 ///
 /// # Errors
 /// If the system has no random numbers.
-pub fn make(id: &str, scopes: Scopes) -> Result<(Secret, Known), NoRandomness> {
+pub fn make(id: &str, grant: Grant) -> Result<(Secret, Known), NoRandomness> {
     let text = format!("sb_{id}_{}", random_hex::<32>()?);
-    let key = Known { id: id.into(), hash: sha256(&text), scopes };
+    let key = Known::new(id, sha256(&text), grant);
     Ok((Secret(text), key))
 }
 
@@ -187,8 +216,28 @@ pub fn from_hex(text: &str) -> Option<[u8; 32]> {
 }
 
 impl Known {
+    pub(crate) fn new(id: &str, hash: [u8; 32], grant: Grant) -> Self {
+        Self { id: id.into(), hash, grant, revoker: Revoker::new() }
+    }
+
     fn caller(&self) -> Caller {
-        Caller { key: Arc::clone(&self.id), scopes: self.scopes }
+        let Grant { scopes, profiles, limits } = self.grant.clone();
+        Caller { key: Arc::clone(&self.id), scopes, profiles, limits, revocation: self.revoker.revocation() }
+    }
+}
+
+impl Grant {
+    /// These scopes, with every profile and without limits.
+    #[must_use]
+    pub fn of(scopes: Scopes) -> Self {
+        Self { scopes, profiles: None, limits: KeyLimits::default() }
+    }
+}
+
+impl Caller {
+    /// Whether this profile is among those that the key may use.
+    pub(crate) fn may_use_profile(&self, name: &str) -> bool {
+        self.profiles.as_ref().is_none_or(|profiles| profiles.iter().any(|profile| **profile == *name))
     }
 }
 
@@ -208,6 +257,12 @@ impl fmt::Debug for Secret {
 
 impl Scope {
     const EACH: [Self; 4] = [Self::Use, Self::Operate, Self::ForSession, Self::OwnTurns];
+
+    /// The one with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::EACH.into_iter().find(|scope| scope.name() == name)
+    }
 
     /// Its name.
     #[must_use]
@@ -243,8 +298,13 @@ impl Scopes {
     /// Their names, as [`fmt::Display`] writes them; `None` if one is unknown.
     #[must_use]
     pub fn parse(names: &str) -> Option<Self> {
-        let named = |name: &str| Scope::EACH.into_iter().find(|scope| scope.name() == name);
-        names.split_whitespace().map(named).collect::<Option<Vec<_>>>().map(|scopes| Self::of(&scopes))
+        names.split_whitespace().map(Scope::named).collect::<Option<Vec<_>>>().map(|scopes| Self::of(&scopes))
+    }
+
+    /// Their names.
+    #[must_use]
+    pub fn names(self) -> Vec<&'static str> {
+        Scope::EACH.into_iter().filter(|scope| self.has(*scope)).map(Scope::name).collect()
     }
 
     /// Whether this is among them.
@@ -256,19 +316,18 @@ impl Scopes {
 
 impl fmt::Display for Scopes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = Scope::EACH.into_iter().filter(|scope| self.has(*scope)).map(Scope::name).collect();
-        formatter.write_str(&names.join(" "))
+        formatter.write_str(&self.names().join(" "))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Keys, Scope, Scopes, from_hex, make, to_hex};
+    use super::{Grant, Keys, Scope, Scopes, from_hex, make, to_hex};
 
     #[test]
     fn a_key_is_found_by_its_whole_text_alone() {
         let keys = Keys::new(None);
-        let (secret, key) = make("abc", Scopes::of(&[Scope::Use])).unwrap();
+        let (secret, key) = make("abc", Grant::of(Scopes::of(&[Scope::Use]))).unwrap();
         keys.add(key);
         let text = secret.reveal();
         assert_eq!(&*keys.find(text).unwrap().key, "abc");
@@ -282,34 +341,34 @@ mod tests {
     #[test]
     fn a_revoked_key_is_nobodys() {
         let keys = Keys::new(Some("chosen by hand"));
-        let (secret, key) = make("abc", Scopes::ALL).unwrap();
+        let (secret, key) = make("abc", Grant::of(Scopes::ALL)).unwrap();
         keys.add(key);
-        keys.revoke("abc");
-        assert!(keys.find(secret.reveal()).is_none() && !keys.has("abc"));
+        keys.remove("abc");
+        assert!(keys.find(secret.reveal()).is_none() && keys.owner("abc").is_none());
         assert_eq!(&*keys.find("chosen by hand").unwrap().key, "chosen");
     }
 
     #[test]
     fn keys_differ_and_hold_256_bits() {
-        let [(one, _), (other, _)] = [(); 2].map(|()| make("a", Scopes::ALL).unwrap());
+        let [(one, _), (other, _)] = [(); 2].map(|()| make("a", Grant::of(Scopes::ALL)).unwrap());
         assert_ne!(one.reveal(), other.reveal());
         assert_eq!(one.reveal().len(), "sb_a_".len() + 64);
     }
 
     #[test]
     fn no_debug_output_holds_a_secret() {
-        let (secret, key) = make("a", Scopes::ALL).unwrap();
+        let (secret, key) = make("a", Grant::of(Scopes::ALL)).unwrap();
         let shown = format!("{secret:?} {key:?}");
         assert!(!shown.contains(&secret.reveal()[5..]), "{shown}");
     }
 
     #[test]
     fn hashes_and_scopes_are_read_back() {
-        let (_, key) = make("a", Scopes::of(&[Scope::Use, Scope::ForSession])).unwrap();
+        let (_, key) = make("a", Grant::of(Scopes::of(&[Scope::Use, Scope::ForSession]))).unwrap();
         assert_eq!(from_hex(&to_hex(&key.hash)), Some(key.hash));
         assert!(from_hex("zz").is_none() && from_hex(&"é".repeat(32)).is_none());
-        assert_eq!(key.scopes.to_string(), "use approvals:session");
-        assert_eq!(Scopes::parse("use approvals:session"), Some(key.scopes));
+        assert_eq!(key.grant.scopes.to_string(), "use approvals:session");
+        assert_eq!(Scopes::parse("use approvals:session"), Some(key.grant.scopes));
         assert!(Scopes::parse("use everything").is_none());
     }
 }

@@ -1,30 +1,48 @@
-//! Everything HTTP: health, metrics and the operator API; the only crate that knows axum.
+//! Everything HTTP: the OpenAI API, the operator API, health and metrics; the only crate that knows axum.
 //!
 //! `routes` is the list of all routes. Each row says what a request needs to be let in; the router and the API's own
 //! description are made of these rows. [`serve`] runs them behind our own accept loop.
 
 mod accept;
 mod api;
+mod ask;
 mod attempts;
+mod chat;
+mod cors;
+mod day;
 mod error;
 mod feed;
+#[cfg(test)]
+mod golden;
 mod guard;
 mod health;
 mod host;
+mod idempotency;
 mod key_store;
 pub mod keys;
+mod lock;
 mod log;
 mod metrics;
+mod models;
+mod openai;
 mod openapi;
+mod quota;
+mod request_id;
+mod responses;
 mod ring;
 mod route;
 mod sse;
 mod stall;
 mod turns;
 mod words;
+mod written;
+
+// The golden tests share the house of the tests over HTTP, which knows the crate by its name.
+#[cfg(test)]
+extern crate self as front;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use approvals::Approvals;
 use serde::Serialize;
@@ -34,18 +52,24 @@ use workers::{Pool, Profile};
 
 pub use accept::ConnectionLimits;
 pub use attempts::AttemptLimits;
+pub use cors::{NotAnOrigin, Origin};
 pub use feed::Feed;
 pub use guard::RequestLimits;
 pub use key_store::{KeyError, NewKey};
+pub use responses::ResponseLimits;
 pub use ring::RingLimits;
 pub use turns::TurnLimits;
 
-use api::{approvals as approval, events, threads, turns as turn, workers as worker};
+use api::{approvals as approval, events, keys as key, threads, turns as turn, usage, workers as worker};
+use cors::Origins;
 use guard::{Guard, Needs};
 use host::Hosts;
+use idempotency::Answers;
 use keys::{Keys, Scope};
 use metrics::Counted;
-use route::{Parameter, Route, get, post};
+use quota::Quotas;
+use responses::{Book, conversations};
+use route::{Parameter, Route, delete, get, post};
 use turns::Turns;
 
 /// All routes.
@@ -54,6 +78,49 @@ fn routes() -> Vec<Route> {
     const USE: Needs = Needs::Key(Scope::Use);
     const OPERATE: Needs = Needs::Key(Scope::Operate);
     vec![
+        post("/v1/chat/completions", USE, chat::complete, "Answer a conversation, whole or as a stream")
+            .takes("ChatRequest")
+            .answers("ChatCompletion"),
+        post("/chat/completions", USE, chat::complete, "The same").takes("ChatRequest").answers("ChatCompletion"),
+        post("/v1/responses", USE, responses::create, "Answer as a response, whole, as a stream or in the background")
+            .takes("ResponseRequest")
+            .answers("Response"),
+        post("/responses", USE, responses::create, "The same").takes("ResponseRequest").answers("Response"),
+        get("/v1/responses", USE, responses::open, "A WebSocket for responses, one after the other").upgrades(),
+        get("/responses", USE, responses::open, "The same").upgrades(),
+        post("/v1/responses/compact", USE, responses::compact, "Make a conversation short")
+            .takes("ResponseRequest")
+            .answers("Compaction"),
+        post("/responses/compact", USE, responses::compact, "The same").takes("ResponseRequest").answers("Compaction"),
+        get("/v1/responses/{id}", USE, responses::get, "A response that was made, or is being made")
+            .asks(RESPONSE)
+            .answers("Response"),
+        get("/responses/{id}", USE, responses::get, "The same").asks(RESPONSE).answers("Response"),
+        delete("/v1/responses/{id}", USE, responses::delete, "Forget a response").answers("ResponseDeleted"),
+        delete("/responses/{id}", USE, responses::delete, "The same").answers("ResponseDeleted"),
+        post("/v1/responses/{id}/cancel", USE, responses::cancel, "Stop a response in the background")
+            .answers("Response"),
+        post("/responses/{id}/cancel", USE, responses::cancel, "The same").answers("Response"),
+        get("/v1/responses/{id}/input_items", USE, responses::input_items, "What a response was asked with")
+            .asks(ITEMS)
+            .answers("InputItems"),
+        get("/responses/{id}/input_items", USE, responses::input_items, "The same").asks(ITEMS).answers("InputItems"),
+        post("/v1/conversations", USE, conversations::create, "Begin a conversation")
+            .takes("ConversationOrder")
+            .answers("Conversation"),
+        get("/v1/conversations/{id}", USE, conversations::get, "A conversation").answers("Conversation"),
+        post("/v1/conversations/{id}", USE, conversations::update, "Give a conversation other metadata")
+            .takes("ConversationOrder")
+            .answers("Conversation"),
+        delete("/v1/conversations/{id}", USE, conversations::delete, "Forget a conversation; its responses stay")
+            .answers("ConversationDeleted"),
+        get("/v1/conversations/{id}/items", USE, conversations::items, "What was said in a conversation")
+            .asks(ITEMS)
+            .answers("InputItems"),
+        get("/v1/models", USE, models::list, "The models that there are").answers("Models"),
+        get("/models", USE, models::list, "The same").answers("Models"),
+        get("/v1/models/{id}", USE, models::get, "One model").answers("Model"),
+        get("/models/{id}", USE, models::get, "The same").answers("Model"),
         get("/healthz", OPEN, health::alive, "Whether this process works").answers("Health"),
         get("/readyz", OPEN, health::ready, "Whether every group takes turns, and what is missing")
             .answers("Readiness"),
@@ -84,12 +151,33 @@ fn routes() -> Vec<Route> {
         post("/api/approvals/{id}/decide", OPERATE, approval::decide, "Decide an approval as it was shown")
             .takes("Decision")
             .answers("Decided"),
+        get("/api/keys", OPERATE, key::list, "The keys, the oldest first").answers("Keys"),
+        post("/api/keys", OPERATE, key::make, "Make a key; its text is told now and never again")
+            .takes("KeyOrder")
+            .creates("KeyMade"),
+        post("/api/keys/{id}/revoke", OPERATE, key::revoke, "Make a key invalid for ever; its streams end")
+            .answers("Key"),
+        get("/api/usage", USE, usage::list, "What the turns of each key have used, by day, the newest first")
+            .asks(USAGE)
+            .answers("Usage"),
         get("/api/approvals/by-token/{token}", OPEN, approval::read_link, "What a decision link would decide")
             .answers("Link"),
         post("/api/approvals/by-token/{token}", OPEN, approval::use_link, "Decide by a decision link, once")
             .answers("Decided"),
     ]
 }
+
+const RESPONSE: &[Parameter] = &[
+    Parameter { name: "stream", summary: "true: its events, if it is made in the background" },
+    Parameter { name: "starting_after", summary: "with `stream`: those after the event of this number" },
+];
+
+const ITEMS: &[Parameter] = &[
+    Parameter { name: "limit", summary: "how many: 1 to 100, else 20" },
+    Parameter { name: "order", summary: "asc or desc, else desc" },
+    Parameter { name: "after", summary: "those behind the item of this id" },
+    Parameter { name: "before", summary: "those in front of the item of this id" },
+];
 
 const THREADS: &[Parameter] = &[
     Parameter { name: "group", summary: "of this group of workers" },
@@ -105,6 +193,12 @@ const APPROVALS: &[Parameter] = &[
     Parameter { name: "thread", summary: "of this thread" },
     Parameter { name: "before", summary: "`next` of the page before" },
     Parameter { name: "limit", summary: "how many: 1 to 1000, else 100" },
+];
+
+const USAGE: &[Parameter] = &[
+    Parameter { name: "key", summary: "of this key" },
+    Parameter { name: "from", summary: "since this day, such as 2026-01-31; else the last 30" },
+    Parameter { name: "to", summary: "until this day; else today" },
 ];
 
 /// What is served.
@@ -128,6 +222,8 @@ pub struct Front {
 pub struct Settings {
     /// Hosts that requests may name besides loopback; the address that is listened at is always one.
     pub hosts: Vec<String>,
+    /// Whose web pages may ask.
+    pub cors_origins: Vec<Origin>,
     /// Ways to run turns; the first is taken where a caller names none.
     pub profiles: Vec<Profile>,
     /// Our own version.
@@ -138,6 +234,8 @@ pub struct Settings {
     pub connections: ConnectionLimits,
     /// What a request may be.
     pub requests: RequestLimits,
+    /// How much of responses is held and read.
+    pub responses: ResponseLimits,
     /// How much of turns is kept.
     pub turns: TurnLimits,
 }
@@ -146,11 +244,13 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             hosts: Vec::new(),
+            cors_origins: Vec::new(),
             profiles: Vec::new(),
             version: env!("CARGO_PKG_VERSION").into(),
             heartbeat: Duration::from_secs(10),
             connections: ConnectionLimits::default(),
             requests: RequestLimits::default(),
+            responses: ResponseLimits::default(),
             turns: TurnLimits::default(),
         }
     }
@@ -165,6 +265,7 @@ pub async fn serve(listener: TcpListener, front: Front, stop: impl Future<Output
     let feed = front.feed.clone();
     let health = front.store.health();
     let desk = Arc::new(Desk::new(front, address));
+    responses::find_again(&desk).await;
     let stopping = Arc::clone(&desk);
     let stop = async move {
         stop.await;
@@ -176,6 +277,8 @@ pub async fn serve(listener: TcpListener, front: Front, stop: impl Future<Output
         () = served => {}
         () = tell_health(&feed, health) => {}
     }
+    desk.answers.end();
+    desk.responses.end();
 }
 
 /// What every route works with.
@@ -186,18 +289,43 @@ struct Desk {
     feed: Feed,
     guard: Arc<Guard>,
     turns: Arc<Turns>,
+    quotas: Quotas,
+    answers: Arc<Answers>,
+    responses: Arc<Book>,
     profiles: Vec<Profile>,
     version: Box<str>,
     heartbeat: Duration,
+    /// When it began, in seconds and in milliseconds of Unix time.
+    started: u64,
+    started_ms: u64,
+    began: Instant,
 }
 
 impl Desk {
     fn new(front: Front, address: Option<String>) -> Self {
         let Front { pool, approvals, store, feed, keys, settings } = front;
-        let Settings { hosts, profiles, version, heartbeat, requests, turns, .. } = settings;
-        let guard = Arc::new(Guard::new(Hosts::new(hosts.into_iter().chain(address)), keys, requests));
+        let Settings { hosts, cors_origins, profiles, version, heartbeat, requests, responses, turns, .. } = settings;
+        let hosts = Hosts::new(hosts.into_iter().chain(address));
+        let guard = Arc::new(Guard::new(hosts, Origins::new(cors_origins), keys, requests));
         let turns = Arc::new(Turns::new(turns));
-        Self { pool, approvals, store, feed, guard, turns, profiles, version, heartbeat }
+        let (quotas, answers) = (Quotas::new(store.clone(), Arc::clone(feed.accounts())), Arc::default());
+        Self {
+            pool,
+            approvals,
+            store,
+            feed,
+            guard,
+            turns,
+            quotas,
+            answers,
+            responses: Arc::new(Book::new(responses)),
+            profiles,
+            version,
+            heartbeat,
+            started: unix_seconds(),
+            started_ms: unix_ms(),
+            began: Instant::now(),
+        }
     }
 
     fn count_reader(&self) -> Counted {
@@ -226,6 +354,15 @@ async fn tell_health(feed: &Feed, mut health: tokio::sync::watch::Receiver<Healt
         feed.tell(&told);
     }
     std::future::pending().await
+}
+
+fn unix_ms() -> u64 {
+    let passed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn descriptors_max() -> u64 {

@@ -1,10 +1,11 @@
 //! A ring of events with those who wait for the next one. The feed of everything is made of one, and so is every turn.
 //! Adding an event never blocks and never awaits.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
+use crate::lock::lock;
 use crate::ring::{Cursor, NotAnId, Read, Ring, RingLimits};
 
 /// Events that any number of readers follow, each at its own pace.
@@ -59,6 +60,6 @@ impl Log {
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ring)
     }
 }

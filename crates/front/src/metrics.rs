@@ -21,6 +21,7 @@ pub(crate) struct Metrics {
     workers: Family<WorkerState, Gauge>,
     restarts: Family<Group, Counter>,
     approvals: Family<ApprovalEnd, Counter>,
+    continuations: Family<How, Counter>,
     approvals_pending: Gauge,
     store_healthy: Gauge,
     store_dropped: Gauge,
@@ -56,6 +57,26 @@ struct ApprovalEnd {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct How {
+    how: &'static str,
+}
+
+/// How the turn of a conversation began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Continuation {
+    /// Nothing had been answered before.
+    Begun,
+    /// On the thread that stood at its end.
+    Continued,
+    /// As the turn that waited for the caller's tools.
+    Resumed,
+    /// On a fork, since somebody else goes on with that thread.
+    Forked,
+    /// On a new thread that was told everything: no thread, or several, stood at its end.
+    Retold,
+}
+
 /// Counts as one for as long as it lives.
 pub(crate) struct Counted(Gauge);
 
@@ -75,6 +96,7 @@ impl Metrics {
             workers: Family::default(),
             restarts: Family::default(),
             approvals: Family::default(),
+            continuations: Family::default(),
             approvals_pending: Gauge::default(),
             store_healthy: Gauge::default(),
             store_dropped: Gauge::default(),
@@ -102,6 +124,7 @@ impl Metrics {
         registry.register("workers", "Workers by group and state", metrics.workers.clone());
         registry.register("worker_restarts", "Restarts of workers, by group", metrics.restarts.clone());
         registry.register("approvals", "Approvals that are over, by kind and outcome", metrics.approvals.clone());
+        registry.register("conversations", "Turns of conversations, by how they began", metrics.continuations.clone());
         registry.register("approvals_pending", "Approvals that wait for a decision", metrics.approvals_pending.clone());
         registry.register("store_healthy", "1 while everything can be written, else 0", metrics.store_healthy.clone());
         registry.register(
@@ -138,6 +161,17 @@ impl Metrics {
             let labels = ApprovalEnd { kind: approval.kind.name(), outcome: approval.state.as_str() };
             self.approvals.get_or_create(&labels).inc();
         }
+    }
+
+    pub(crate) fn count_continuation(&self, continuation: Continuation) {
+        let how = match continuation {
+            Continuation::Begun => "begun",
+            Continuation::Continued => "continued",
+            Continuation::Resumed => "resumed",
+            Continuation::Forked => "forked",
+            Continuation::Retold => "retold",
+        };
+        self.continuations.get_or_create(&How { how }).inc();
     }
 
     /// Takes down how everything is now.

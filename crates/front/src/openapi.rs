@@ -6,6 +6,8 @@ use axum::Json;
 use serde_json::{Map, Value, json};
 
 use crate::guard::Needs;
+use crate::openai::parameters::TABLE;
+use crate::openai::responses::parameters::TABLE as RESPONSES;
 use crate::route::{Answer, Route};
 
 const SCHEMAS: &str = include_str!("openapi/schemas.json");
@@ -20,7 +22,12 @@ fn description(routes: &[Route]) -> Value {
         let method = route.method.as_str().to_ascii_lowercase();
         paths.entry(route.path).or_default().insert(method, operation(route));
     }
-    let schemas: Value = serde_json::from_str(SCHEMAS).expect("the schemas beside this file are JSON");
+    let mut schemas: Value = serde_json::from_str(SCHEMAS).expect("the schemas beside this file are JSON");
+    for (schema, table) in [("ChatRequest", TABLE), ("ResponseRequest", RESPONSES)] {
+        for parameter in table {
+            schemas[schema]["properties"][parameter.name]["description"] = parameter.note.into();
+        }
+    }
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Switchboard operator API", "version": env!("CARGO_PKG_VERSION") },
@@ -43,6 +50,7 @@ fn operation(route: &Route) -> Value {
         }
         Answer::Events(schema) => (200, json!({ "text/event-stream": { "itemSchema": reference(schema) } })),
         Answer::Text(kind) => (200, json!({ kind: { "schema": { "type": "string" } } })),
+        Answer::Upgrade => (101, json!({})),
     };
     let mut operation = json!({
         "summary": route.summary,

@@ -4,16 +4,17 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::handler::Handler;
 use axum::http::{Method, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::Desk;
 use crate::error::{Code, Error};
 use crate::guard::{Needs, admit, edge};
+use crate::request_id;
 
 /// One route.
 pub(crate) struct Route {
@@ -38,6 +39,8 @@ pub(crate) enum Answer {
     Events(&'static str),
     /// Text of this type.
     Text(&'static str),
+    /// Another protocol from then on.
+    Upgrade,
 }
 
 /// A parameter of a query.
@@ -60,6 +63,14 @@ where
     T: 'static,
 {
     Route::new(Method::POST, path, needs, summary, on(MethodFilter::POST, endpoint))
+}
+
+pub(crate) fn delete<H, T>(path: &'static str, needs: Needs, endpoint: H, summary: &'static str) -> Route
+where
+    H: Handler<T, Arc<Desk>>,
+    T: 'static,
+{
+    Route::new(Method::DELETE, path, needs, summary, on(MethodFilter::DELETE, endpoint))
 }
 
 impl Route {
@@ -93,6 +104,10 @@ impl Route {
         Self { answers: Answer::Events(schema), ..self }
     }
 
+    pub(crate) fn upgrades(self) -> Self {
+        Self { answers: Answer::Upgrade, ..self }
+    }
+
     pub(crate) fn writes(self, content_type: &'static str) -> Self {
         Self { answers: Answer::Text(content_type), ..self }
     }
@@ -107,14 +122,23 @@ pub(crate) fn router(routes: Vec<Route>, desk: &Arc<Desk>) -> Router {
         router = router.route(route.path, route.endpoint.layer(admit));
     }
     router
-        .fallback(|| async {
-            Error::new(Code::RouteNotFound, "there is no such route; GET /api/openapi.json lists them")
+        .fallback(|request: Request| async move {
+            let of_openai = request.uri().path().starts_with("/v1/");
+            let there = if of_openai {
+                "of the OpenAI API there are /v1/chat/completions, /v1/responses, /v1/conversations and /v1/models"
+            } else {
+                "GET /api/openapi.json lists them"
+            };
+            Error::new(Code::RouteNotFound, format!("there is no such route; {there}"))
         })
         .method_not_allowed_fallback(|| async {
             Error::new(Code::MethodNotAllowed, "this route does not know that method; GET /api/openapi.json lists them")
         })
+        // `admit` has bounded every body, and says so in our own words.
+        .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(Arc::clone(guard), edge))
         .layer(from_fn_with_state(Arc::clone(desk), count))
+        .layer(from_fn(request_id::name))
         .with_state(Arc::clone(desk))
 }
 

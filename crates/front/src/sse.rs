@@ -10,6 +10,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::watch;
 
+use crate::keys::Revocation;
 use crate::log::Log;
 use crate::metrics::Counted;
 use crate::ring::Cursor;
@@ -18,19 +19,19 @@ use crate::ring::Cursor;
 const PIECE_BYTES_MAX: usize = 64 * 1024;
 
 /// One reader of a log.
-pub(crate) struct Reader<A> {
+pub(crate) struct Reader {
     pub log: Arc<Log>,
     pub cursor: Cursor,
     /// How often it says that it is alive.
     pub heartbeat: Duration,
-    /// Whether it may go on reading; asked before every piece.
-    pub is_allowed: A,
+    /// Ends it, also while there is nothing to read.
+    pub revocation: Revocation,
     /// Counts it while it reads.
     #[expect(dead_code, reason = "it counts by living")]
     pub counted: Counted,
 }
 
-impl<A: Fn() -> bool + Send + 'static> Reader<A> {
+impl Reader {
     pub(crate) fn into_response(self) -> Response {
         let news = self.log.news();
         let pieces = futures_util::stream::unfold(Some((self, news)), |reading| async {
@@ -48,7 +49,7 @@ impl<A: Fn() -> bool + Send + 'static> Reader<A> {
 
     async fn next(mut self, mut news: watch::Receiver<()>) -> Option<(Bytes, Option<(Self, watch::Receiver<()>)>)> {
         loop {
-            if !(self.is_allowed)() {
+            if self.revocation.is_done() {
                 return None;
             }
             news.mark_unchanged();
@@ -61,9 +62,12 @@ impl<A: Fn() -> bool + Send + 'static> Reader<A> {
             if read.is_last {
                 return None;
             }
-            match tokio::time::timeout(self.heartbeat, news.changed()).await {
-                Ok(changed) => changed.ok()?,
-                Err(_) => return Some((Bytes::from_static(b":\n\n"), Some((self, news)))),
+            tokio::select! {
+                changed = news.changed() => changed.ok()?,
+                () = self.revocation.done() => return None,
+                () = tokio::time::sleep(self.heartbeat) => {
+                    return Some((Bytes::from_static(b":\n\n"), Some((self, news))));
+                }
             }
         }
     }

@@ -2,19 +2,23 @@
 //! what it said can be read from the beginning by any number of readers, also for a while after its end.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::future::pending;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use approvals::Stamp;
 use codex::{CallError, Input, TurnError, TurnEvent, TurnStatus};
-use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use workers::{At, Turn};
 
+use crate::lock::lock;
 use crate::log::Log;
 use crate::metrics::group_of;
+use crate::quota::Permit;
 use crate::ring::RingLimits;
 use crate::words;
 
@@ -115,8 +119,8 @@ impl Turns {
         Self { limits, book: Mutex::default(), ending: watch::Sender::new(false), pumps: Mutex::default() }
     }
 
-    /// Takes a turn over and reads it into a log until its end.
-    pub(crate) fn follow(self: &Arc<Self>, turn: Turn) -> Arc<Followed> {
+    /// Takes a turn over and reads it into a log until its end. Its permit, if it needs one, is held until then.
+    pub(crate) fn follow(self: &Arc<Self>, turn: Turn, permit: Option<Permit>) -> Arc<Followed> {
         let (wishes, waiting) = mpsc::channel(self.limits.wishes_max);
         let followed = Arc::new(Followed {
             at: turn.at().clone(),
@@ -127,7 +131,8 @@ impl Turns {
         });
         self.book().begin(&followed);
         let (turns, its) = (Arc::downgrade(self), Arc::clone(&followed));
-        let pump = Pump { turn, wishes: waiting, steers_max: self.limits.wishes_max, ending: self.ending.subscribe() };
+        let (steers_max, ending) = (self.limits.wishes_max, self.ending.subscribe());
+        let pump = Pump { turn, permit, wishes: waiting, steers_max, ending };
         let mut pumps = lock(&self.pumps);
         while pumps.try_join_next().is_some() {}
         pumps.spawn(async move {
@@ -247,6 +252,7 @@ impl Drop for Closing<'_> {
 /// Reads one turn into its log, and passes on what callers want of it.
 struct Pump {
     turn: Turn,
+    permit: Option<Permit>,
     wishes: mpsc::Receiver<Wish>,
     steers_max: usize,
     ending: watch::Receiver<bool>,
@@ -255,6 +261,7 @@ struct Pump {
 impl Pump {
     async fn run(mut self, followed: &Followed) {
         let _closing = Closing(&followed.log);
+        let mut revoked = pin!(revoked(self.permit.as_ref()).fuse());
         let mut steers = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -270,6 +277,7 @@ impl Pump {
                     }
                 },
                 Some(_) = steers.next() => {}
+                () = &mut revoked => self.turn.interrupt(),
                 event = self.turn.next() => match event {
                     Some(event) => followed.tell(&event),
                     None => return,
@@ -281,6 +289,13 @@ impl Pump {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Nothing runs on in the name of a key that is no more.
+fn revoked(permit: Option<&Permit>) -> impl Future<Output = ()> + Send + use<> {
+    let revoked = permit.map(Permit::revoked);
+    async move {
+        match revoked {
+            Some(revoked) => revoked.await,
+            None => pending().await,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, ToSql, params};
 
 use crate::change::Change;
-use crate::rows::UsageAdded;
+use crate::rows::{Response, UsageAdded};
 use crate::table::{self, Table};
 
 pub(crate) fn apply(connection: &Connection, change: &Change) -> rusqlite::Result<()> {
@@ -13,6 +13,10 @@ pub(crate) fn apply(connection: &Connection, change: &Change) -> rusqlite::Resul
         Change::ParkedCall(row) => put(connection, row),
         Change::Thread(row) => put(connection, row),
         Change::Response(row) => put(connection, row),
+        Change::ResponseEnded(row) => match is_open(connection, row)? {
+            true => put(connection, row),
+            false => Ok(()),
+        },
         Change::Key(row) => put(connection, row),
         Change::Usage(added) => add(connection, added),
         Change::ParkedCallDone { id, key, thread } => {
@@ -22,6 +26,12 @@ pub(crate) fn apply(connection: &Connection, change: &Change) -> rusqlite::Resul
         Change::ThreadGone { id } => connection.execute("DELETE FROM threads WHERE id = ?", [id]).map(drop),
         Change::ResponseGone { id } => connection.execute("DELETE FROM responses WHERE id = ?", [id]).map(drop),
     }
+}
+
+fn is_open(connection: &Connection, row: &Response) -> rusqlite::Result<bool> {
+    let sql =
+        "SELECT EXISTS (SELECT 1 FROM responses WHERE id = ? AND key = ? AND status IN ('queued', 'in_progress'))";
+    connection.prepare_cached(sql)?.query_one([&row.id, &row.key], |found| found.get(0))
 }
 
 fn put<T: Table>(connection: &Connection, row: &T) -> rusqlite::Result<()> {

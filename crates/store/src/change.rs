@@ -32,6 +32,8 @@ pub enum Change {
     },
     /// Puts a response.
     Response(Response),
+    /// Puts a response that has come to its end, if it is there and open: one that was removed meanwhile stays away.
+    ResponseEnded(Response),
     /// Removes a response.
     ResponseGone {
         /// The response's id.
@@ -55,10 +57,10 @@ pub(crate) enum Subject {
 }
 
 impl Change {
-    /// `None` for what is only ever added and so never stands for another.
+    /// `None` for what is only ever added, or depends on what is there, and so never stands for another.
     pub(crate) fn subject(&self) -> Option<Subject> {
         Some(match self {
-            Self::Audit(_) => return None,
+            Self::Audit(_) | Self::ResponseEnded(_) => return None,
             Self::Approval(row) => Subject::Approval(row.id.clone()),
             Self::ParkedCall(row) => Subject::ParkedCall(row.id.clone(), row.key.clone(), row.thread.clone()),
             Self::ParkedCallDone { id, key, thread } => Subject::ParkedCall(id.clone(), key.clone(), thread.clone()),
@@ -84,7 +86,7 @@ impl Change {
                 Self::Audit(row) => bytes_of(&row.cells()),
                 Self::ParkedCall(row) => bytes_of(&row.cells()),
                 Self::Thread(row) => bytes_of(&row.cells()),
-                Self::Response(row) => bytes_of(&row.cells()),
+                Self::Response(row) | Self::ResponseEnded(row) => bytes_of(&row.cells()),
                 Self::Key(row) => bytes_of(&row.cells()),
                 Self::ParkedCallDone { id, key, thread } => id.len() + key.len() + thread.len(),
                 Self::ThreadGone { id } | Self::ResponseGone { id } => id.len(),

@@ -150,6 +150,13 @@ impl Reader {
         self.rows(&query.then("ORDER BY id DESC LIMIT ?", limit(*rows_max)))
     }
 
+    /// Threads with a history that are not put away, the last used first.
+    pub fn threads_with_history(&self, rows_max: u32) -> Result<Vec<Thread>, ReadError> {
+        let mut query = Query::default();
+        query.when("history_hash IS NOT NULL AND archived = ?", Some(false));
+        self.rows(&query.then("ORDER BY used_at DESC LIMIT ?", limit(Some(rows_max))))
+    }
+
     /// The thread with the id.
     pub fn thread(&self, id: &str) -> Result<Option<Thread>, ReadError> {
         self.row(Query::default().and("id = ?", id))
@@ -158,6 +165,18 @@ impl Reader {
     /// The response with the id, if it belongs to the key.
     pub fn response(&self, id: &str, key: &str) -> Result<Option<Response>, ReadError> {
         self.row(Query::default().and("id = ?", id).and("key = ?", key))
+    }
+
+    /// All responses in this state, the oldest first.
+    pub fn responses_in(&self, status: &str) -> Result<Vec<Response>, ReadError> {
+        self.rows(&Query::default().and("status = ?", status).then("ORDER BY created_at, id LIMIT ?", limit(None)))
+    }
+
+    /// Whether another response of the key went on from this one.
+    pub fn is_gone_on_from(&self, response: &str, key: &str) -> Result<bool, ReadError> {
+        let mut statement =
+            self.connection.prepare("SELECT EXISTS (SELECT 1 FROM responses WHERE previous = ? AND key = ?)")?;
+        Ok(statement.query_row([response, key], |row| row.get(0))?)
     }
 
     /// All keys, revoked ones too, the oldest first.
@@ -172,15 +191,21 @@ impl Reader {
 
     /// Usage by day, key and thread.
     pub fn usage(&self, filter: &UsageFilter) -> Result<Vec<UsageAdded>, ReadError> {
-        let UsageFilter { key, thread, from_day, to_day } = filter;
-        let mut query = Query::default();
-        query.when("key = ?", key.clone());
-        query.when("thread = ?", thread.clone());
-        query.when("day >= ?", from_day.clone());
-        query.when("day <= ?", to_day.clone());
-        let query = query.then("ORDER BY day, key, thread LIMIT ?", limit(None));
-        let columns = "key, thread, day, input, cached, output, reasoning, turns";
-        let mut statement = self.connection.prepare(&format!("SELECT {columns} FROM usage{}", query.sql))?;
+        let query = usage_query(filter).then("ORDER BY day, key, thread LIMIT ?", limit(None));
+        self.usage_rows("SELECT key, thread, day, input, cached, output, reasoning, turns FROM usage", &query)
+    }
+
+    /// Usage by day and key, the newest day first; of no one thread.
+    pub fn usage_of_days(&self, filter: &UsageFilter, rows_max: u32) -> Result<Vec<UsageAdded>, ReadError> {
+        // A sum that is too large is an error of SQLite's; a total is not, and is exact as far as anybody counts tokens.
+        let sum = |column: &str| format!("CAST(total({column}) AS INTEGER) AS {column}");
+        let sums = ["input", "cached", "output", "reasoning", "turns"].map(sum).join(", ");
+        let query = usage_query(filter).then("GROUP BY day, key ORDER BY day DESC, key LIMIT ?", rows_max.into());
+        self.usage_rows(&format!("SELECT key, '' AS thread, day, {sums} FROM usage"), &query)
+    }
+
+    fn usage_rows(&self, select: &str, query: &Query) -> Result<Vec<UsageAdded>, ReadError> {
+        let mut statement = self.connection.prepare(&(select.to_owned() + &query.sql))?;
         let rows = statement.query_map(params_from_iter(&query.values), usage_of)?;
         rows.map(|row| Ok(row?)).collect()
     }
@@ -215,6 +240,16 @@ fn whole<T: Table>(row: &Row<'_>) -> Result<T, ReadError> {
         return Err(ReadError::Damaged { table: T::NAME });
     }
     Ok(T::of_row(row)?)
+}
+
+fn usage_query(filter: &UsageFilter) -> Query {
+    let UsageFilter { key, thread, from_day, to_day } = filter;
+    let mut query = Query::default();
+    query.when("key = ?", key.clone());
+    query.when("thread = ?", thread.clone());
+    query.when("day >= ?", from_day.clone());
+    query.when("day <= ?", to_day.clone());
+    query
 }
 
 fn usage_of(row: &Row<'_>) -> rusqlite::Result<UsageAdded> {

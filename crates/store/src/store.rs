@@ -100,7 +100,10 @@ impl Store {
         Ok(Swept {
             approvals: self.sweep_shelf(Shelf::Approvals, retention.approvals, now).await?,
             audit: self.sweep_shelf(Shelf::Audit, retention.audit, now).await?,
-            responses: self.sweep_shelf(Shelf::Responses, retention.responses, now).await?,
+            responses: {
+                let shelf = Shelf::Responses { bytes_max: retention.responses_bytes_max };
+                self.sweep_shelf(shelf, retention.responses, now).await?
+            },
             parked_calls: self.sweep_shelf(Shelf::ParkedCalls, retention.parked_calls, now).await?,
             usage: self.sweep_shelf(Shelf::Usage, retention.usage, now).await?,
         })
@@ -143,8 +146,9 @@ impl Store {
     /// Writes what was noted, ends the reads and the writer, and closes the file. Afterwards every request fails.
     pub async fn close(&self) -> Result<(), WriteError> {
         let flushed = self.flush().await;
-        self.open.desk.close();
+        // Before the writer: only the last connection moves the log into the file, and readers may not write.
         self.open.readers.close().await;
+        self.open.desk.close();
         let mut health = self.health();
         while health.changed().await.is_ok() {}
         flushed

@@ -14,6 +14,8 @@ pub struct Retention {
     pub audit: Keep,
     /// Responses; those that have expired go in any case.
     pub responses: Keep,
+    /// How much the records of responses may have together; beyond, the oldest go.
+    pub responses_bytes_max: usize,
     /// Parked calls that have ended.
     pub parked_calls: Keep,
     /// Days of usage.
@@ -36,6 +38,7 @@ impl Default for Retention {
             approvals: Keep { age_max: 90 * day, rows_max: 100_000 },
             audit: Keep { age_max: 365 * day, rows_max: 1_000_000 },
             responses: Keep { age_max: 30 * day, rows_max: 100_000 },
+            responses_bytes_max: 4 << 30,
             parked_calls: Keep { age_max: 30 * day, rows_max: 100_000 },
             usage: Keep { age_max: 366 * day, rows_max: 1_000_000 },
         }
@@ -70,7 +73,7 @@ pub(crate) struct Slice {
 pub(crate) enum Shelf {
     Approvals,
     Audit,
-    Responses,
+    Responses { bytes_max: usize },
     ParkedCalls,
     Usage,
 }
@@ -82,12 +85,12 @@ pub(crate) fn remove(connection: &Connection, slice: &Slice) -> rusqlite::Result
     let (table, row, time, ended) = match shelf {
         Shelf::Approvals => ("approvals", "rowid", "created_at", "state <> 'pending'"),
         Shelf::Audit => ("audit", "rowid", "at", "true"),
-        Shelf::Responses => ("responses", "rowid", "created_at", "true"),
+        Shelf::Responses { .. } => ("responses", "rowid", "created_at", "true"),
         Shelf::ParkedCalls => ("parked_calls", "rowid", "created_at", "state <> 'waiting'"),
         Shelf::Usage => ("usage", "key, thread, day", "day", "true"),
     };
     let old = match shelf {
-        Shelf::Responses => format!("(created_at < {oldest} OR expires_at <= {now})"),
+        Shelf::Responses { .. } => format!("(created_at < {oldest} OR expires_at <= {now})"),
         Shelf::Usage => format!("day < date({oldest} / 1000, 'unixepoch')"),
         _ => format!("{time} < {oldest}"),
     };
@@ -96,5 +99,20 @@ pub(crate) fn remove(connection: &Connection, slice: &Slice) -> rusqlite::Result
     let surplus = format!("(SELECT count(*) FROM {table} WHERE {ended}) - {}", keep.rows_max);
     let room = rows_max.saturating_sub(removed);
     let surplus = format!("{delete} ORDER BY {time} LIMIT max(0, min({room}, {surplus})))");
-    Ok((removed + connection.execute(&surplus, [])?) as u64)
+    let removed = removed + connection.execute(&surplus, [])?;
+    let room = rows_max.saturating_sub(removed);
+    let too_long = match shelf {
+        Shelf::Responses { bytes_max } => remove_too_long(connection, bytes_max, room)?,
+        _ => 0,
+    };
+    Ok((removed + too_long) as u64)
+}
+
+/// The oldest responses beyond what they may have together.
+fn remove_too_long(connection: &Connection, bytes_max: usize, rows_max: usize) -> rusqlite::Result<usize> {
+    let sums = "SELECT rowid, created_at, sum(octet_length(body)) OVER (ORDER BY created_at DESC, rowid DESC) AS bytes FROM responses";
+    let surplus = format!("SELECT rowid FROM ({sums}) WHERE bytes > ?1 ORDER BY created_at, rowid LIMIT ?2");
+    let bytes_max = i64::try_from(bytes_max).unwrap_or(i64::MAX);
+    let rows_max = i64::try_from(rows_max).unwrap_or(i64::MAX);
+    connection.execute(&format!("DELETE FROM responses WHERE rowid IN ({surplus})"), [bytes_max, rows_max])
 }

@@ -60,7 +60,7 @@ impl Detached {
         let is_marked = match identity.environment() {
             Environment::Seen(seen) => entry.owner.mark().is_in(&seen),
             // A program may hide its variables; number and start time are proof enough.
-            Environment::Forbidden => true,
+            Environment::Forbidden | Environment::Coming => true,
             Environment::Gone => false,
         };
         if !is_marked {

@@ -38,9 +38,14 @@ impl Identity {
     /// The variables that it was started with, each closed by a zero byte.
     pub(crate) fn environment(self) -> Environment {
         match fs::read(format!("/proc/{}/environ", self.pid)) {
-            Ok(variables) => Environment::Seen(variables),
+            Ok(variables) if !variables.is_empty() => Environment::Seen(variables),
             Err(error) if is_forbidden(&error) => Environment::Forbidden,
-            Err(_) => Environment::Gone,
+            Ok(_) | Err(_) => match Stat::read(self.pid) {
+                Ok(stat) if stat.identity != self || stat.is_zombie => Environment::Gone,
+                Ok(stat) if stat.is_bare => Environment::Seen(Vec::new()),
+                Ok(_) => Environment::Coming,
+                Err(_) => Environment::Gone,
+            },
         }
     }
 }
@@ -56,6 +61,8 @@ fn is_forbidden(error: &io::Error) -> bool {
 /// What can be seen of a process's environment.
 pub(crate) enum Environment {
     Seen(Vec<u8>),
+    /// It was in the middle of an exec, and had none for that moment.
+    Coming,
     /// It is another user's, or has hidden itself.
     Forbidden,
     Gone,
@@ -70,6 +77,8 @@ pub(crate) struct Stat {
     pub(crate) session: u32,
     /// Ended, and not yet reaped.
     pub(crate) is_zombie: bool,
+    /// It has no variables, and is not about to have any.
+    pub(crate) is_bare: bool,
 }
 
 impl Stat {
@@ -84,13 +93,17 @@ impl Stat {
         let fields: Vec<&str> = rest.rsplit_once(") ")?.1.split_ascii_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
         let process = |index: usize| u32::try_from(number(index)?).ok();
+        // A first thread that has ended shows as a zombie while the other threads run on.
+        let is_zombie = matches!(fields.first(), Some(&("Z" | "X"))) && number(17)? <= 1;
+        // In the middle of an exec a process has memory, but no code yet: that is noted last, after the place of its variables.
+        let (memory_bytes, code_begin, begin, end) = (number(20)?, number(23)?, number(47)?, number(48)?);
         Some(Self {
             identity: Identity { pid: pid.parse().ok()?, start_time: number(19)? },
             parent: process(1)?,
             group: process(2)?,
             session: process(3)?,
-            // A first thread that has ended shows as a zombie while the other threads run on.
-            is_zombie: matches!(fields.first(), Some(&("Z" | "X"))) && number(17)? <= 1,
+            is_zombie,
+            is_bare: is_zombie || memory_bytes == 0 || (code_begin > 0 && begin == end),
         })
     }
 }
@@ -105,13 +118,14 @@ pub(crate) fn all_pids() -> io::Result<BTreeSet<u32>> {
 mod tests {
     use super::*;
 
-    const REST: &str = "4194304 9 0 0 0 1 2 0 0 20 0 1 0 812345 5000 300 18446744073709551615";
+    const REST: &str = "4194304 9 0 0 0 1 2 0 0 20 0 1 0 812345 5000 300 18446744073709551615 1 2 3 0 0 0 0 0 0 0 0 0 17 1 0 0 \
+                        0 0 0 4 5 6 7 8 9 10 0";
 
     #[test]
     fn a_name_with_brackets_and_spaces_confuses_nothing() {
         let stat = Stat::parse(&format!("42 (a) R 1 (b) ) S 7 42 40 0 -1 {REST}")).unwrap();
         let identity = Identity { pid: 42, start_time: 812_345 };
-        assert_eq!(stat, Stat { identity, parent: 7, group: 42, session: 40, is_zombie: false });
+        assert_eq!(stat, Stat { identity, parent: 7, group: 42, session: 40, is_zombie: false, is_bare: false });
     }
 
     #[test]
@@ -120,6 +134,18 @@ mod tests {
         let with_threads = alone.replace(" 20 0 1 0 812345", " 20 0 3 0 812345");
         assert!(Stat::parse(&alone).unwrap().is_zombie);
         assert!(!Stat::parse(&with_threads).unwrap().is_zombie);
+    }
+
+    #[test]
+    fn who_is_in_an_exec_is_about_to_have_variables() {
+        let is_bare = |rest: &str| Stat::parse(&format!("42 (x) R 7 42 40 0 -1 {rest}")).unwrap().is_bare;
+        let without_variables = REST.replace(" 9 10 0", " 9 9 0");
+        assert!(!is_bare(REST));
+        assert!(is_bare(&without_variables));
+        let in_exec = without_variables.replace(" 1 2 3 0 0", " 0 0 0 0 0");
+        assert!(!is_bare(&in_exec));
+        let of_the_kernel = in_exec.replace(" 5000 300 ", " 0 0 ");
+        assert!(is_bare(&of_the_kernel));
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl Launch {
     /// [`Ledger::announce`](crate::Ledger::announce)), or whoever ends all that we left ends it too.
     ///
     /// The program `setsid` must be installed, as it is by every distribution. What descriptors whoever started us left open
-    /// for us, the process inherits, like every child; and it keeps them open for longer than we do.
+    /// for us, the process inherits, like every child; and it keeps them open for longer than we do. Until `setsid` has
+    /// run, a moment after this returns, a signal to our process group reaches it too.
     ///
     /// # Panics
     /// Outside a tokio runtime that drives IO and time.

@@ -56,13 +56,16 @@ pub(crate) struct Census {
     /// By number. What is told of a process is what was true when it was first seen.
     pub(crate) processes: BTreeMap<u32, Stat>,
     pub(crate) adopted: Vec<Stat>,
+    /// Whether somebody was new at the last look who was gone before they could be asked.
+    pub(crate) has_missed: bool,
     /// The marks of all children of ours that are not yet reaped.
     living: Vec<Mark>,
 }
 
 impl Census {
     pub(crate) fn take() -> Self {
-        let mut census = Self { processes: BTreeMap::new(), adopted: Vec::new(), living: Vec::new() };
+        let mut census =
+            Self { processes: BTreeMap::new(), adopted: Vec::new(), has_missed: false, living: Vec::new() };
         census.renew();
         census
     }
@@ -76,12 +79,18 @@ impl Census {
         leaders.living.retain(|leader, _| pids.contains(&leader.pid));
         self.processes.retain(|pid, _| pids.contains(pid));
         let new: Vec<u32> = pids.into_iter().filter(|pid| !self.processes.contains_key(pid)).collect();
-        let was_new = !new.is_empty();
-        self.processes.append(&mut known(new));
+        let count = new.len();
+        let mut new = known(new);
+        self.has_missed = new.len() < count || new.values().any(|stat| stat.is_zombie);
+        // The number that a newcomer's parent or session has may have been given again since it was first seen.
+        let named = new.values().flat_map(|stat| [stat.parent, stat.session]);
+        let mut named = known(named.filter(|pid| self.processes.contains_key(pid)));
+        self.processes.append(&mut named);
+        self.processes.append(&mut new);
         let is_adopted = |stat: &Stat| leaders.adopting && !leaders.living.contains_key(&stat.identity);
         self.adopted = children(&self.processes).filter(is_adopted).collect();
         self.living = leaders.living.values().copied().flatten().collect();
-        was_new
+        count > 0
     }
 
     /// Whether the mark is that of a child which we have not yet reaped.
@@ -103,4 +112,25 @@ fn children(processes: &BTreeMap<u32, Stat>) -> impl Iterator<Item = Stat> {
 fn leaders() -> MutexGuard<'static, Leaders> {
     // A spawn outside a runtime panics while it holds them, and has then changed nothing.
     LEADERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_was_given_again_is_not_taken_for_whom_it_belonged_to() {
+        let us = Stat::read(process::id()).unwrap();
+        let earlier = Identity { start_time: us.identity.start_time - 1, ..us.identity };
+        let mut census = Census::take();
+        census.processes.insert(us.identity.pid, Stat { identity: earlier, ..us });
+        #[expect(clippy::disallowed_methods, reason = "a child that is not registered")]
+        let mut command = process::Command::new("cat");
+        let mut child = command.stdin(process::Stdio::piped()).spawn().unwrap();
+        census.renew();
+        assert_eq!(census.processes[&child.id()].parent, us.identity.pid);
+        assert_eq!(census.processes[&us.identity.pid].identity, us.identity);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
 }

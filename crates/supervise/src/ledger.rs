@@ -4,20 +4,26 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use std::{process, thread};
 
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Owner;
+use crate::identity::Stat;
 use crate::leftovers::Leftovers;
 
 const FILE: &str = "ledger.json";
 const NEW_FILE: &str = "ledger.json.new";
 const LOCK_FILE: &str = "lock";
+
+/// How long the lock may outlive its holder, and how often to look: a child that it was just starting has it until its exec.
+const LAST_CHILD_TIMEOUT: Duration = Duration::from_secs(5);
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The layout of the file; another number is another Switchboard's.
 const FORMAT: u32 = 1;
@@ -32,7 +38,14 @@ struct Shared {
     state_dir: PathBuf,
     page: Mutex<Page>,
     /// Held as long as anyone has the ledger; the system lets go of it when we die, however that happens.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Shared {
+    /// Closing would not do: a child that is just being started has the file open too, until its exec.
+    fn drop(&mut self) {
+        self.lock.unlock().ok();
+    }
 }
 
 /// A detached worker as the next Switchboard finds it.
@@ -82,7 +95,7 @@ impl Ledger {
         let page = Page::after(read(&state_dir.join(FILE))?, boot.trim());
         page.write(state_dir)?;
         let gone = page.gone.clone();
-        let shared = Shared { state_dir: state_dir.into(), page: Mutex::new(page), _lock: lock };
+        let shared = Shared { state_dir: state_dir.into(), page: Mutex::new(page), lock };
         let ledger = Self { shared: Arc::new(shared) };
         Ok((ledger.clone(), Leftovers::new(ledger, gone)))
     }
@@ -188,17 +201,22 @@ fn lock(path: &Path) -> Result<File, LedgerError> {
     let unusable = |error| LedgerError::Directory { path: path.into(), error };
     let options = OpenOptions::new().create(true).read(true).write(true).truncate(false).mode(0o600).clone();
     let mut file = options.open(path).map_err(unusable)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            file.read_to_string(&mut pid).ok();
+    let deadline = Instant::now() + LAST_CHILD_TIMEOUT;
+    while let Err(error) = file.try_lock() {
+        let TryLockError::WouldBlock = error else { return Err(unusable(error.into())) };
+        let pid = fs::read_to_string(path).unwrap_or_default();
+        if Instant::now() > deadline || is_alive(pid.trim()) {
             return Err(LedgerError::Held { state_dir: path.parent().unwrap_or(path).into(), pid: pid.trim().into() });
         }
-        Err(TryLockError::Error(error)) => return Err(unusable(error)),
+        #[expect(clippy::disallowed_methods, reason = "nobody tells the end of an exec, and this is a start")]
+        thread::sleep(LOOK_INTERVAL);
     }
     file.set_len(0).and_then(|()| writeln!(file, "{}", process::id())).map_err(unusable)?;
     Ok(file)
+}
+
+fn is_alive(pid: &str) -> bool {
+    pid.parse().is_ok_and(|pid| Stat::read(pid).is_ok_and(|stat| !stat.is_zombie))
 }
 
 fn read(path: &Path) -> Result<Option<Page>, LedgerError> {

@@ -3,7 +3,7 @@
 //! killed. A tree that grows meanwhile is walked again, a bounded number of times.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process;
+use std::{process, thread};
 
 use rustix::process::Signal;
 
@@ -12,12 +12,15 @@ use crate::identity::{Environment, Identity, Stat};
 use crate::leaders::Census;
 
 /// How many looks may find no member before the rest is taken to be found. Two are enough if nobody on the whole machine was
-/// new after them (two, for the sake of a member in the middle of an exec); where processes come and go all the time, one
-/// of them may be a member that was gone before it could be asked.
+/// new after them; where processes come and go all the time, one of them may be a member that was gone before it could be
+/// asked.
 const FRUITLESS_LOOKS_MAX: usize = 8;
-/// So many looks without a new member are enough while nothing new starts on the machine. One that is in the middle of an
-/// exec cannot be told for that moment.
+/// So many looks without a new member are enough while nothing new starts on the machine.
 const QUIET_LOOKS: usize = 2;
+
+/// How many looks count for nothing in all: one in the middle of an exec could not be told, and one that was gone before it
+/// was asked may have been a member that has started another.
+const UNSURE_LOOKS_MAX: usize = 300;
 
 /// How many looks in all: only a tree that outruns so many, a fraction of a millisecond apart, gets away; and where orphans
 /// are adopted not even that one.
@@ -35,11 +38,22 @@ pub(crate) struct Tree {
     known: BTreeSet<Identity>,
     /// Processes without the mark, which are not read twice: a process does not get one later.
     unmarked: BTreeSet<Identity>,
+    /// Whether the last look found a process in the middle of an exec, which has no mark to be told by for that moment.
+    met_exec: bool,
+    /// Whether it found one that was gone before it could be asked for its mark.
+    has_missed: bool,
 }
 
 impl Tree {
     pub(crate) fn new(leader: Option<Identity>, mark: Mark) -> Self {
-        Self { leader, mark, known: leader.into_iter().collect(), unmarked: BTreeSet::new() }
+        Self {
+            leader,
+            mark,
+            known: leader.into_iter().collect(),
+            unmarked: BTreeSet::new(),
+            met_exec: false,
+            has_missed: false,
+        }
     }
 
     /// Looks who belongs to it, and remembers them.
@@ -51,8 +65,9 @@ impl Tree {
     pub(crate) fn kill(&mut self) -> usize {
         let mut census = Census::take();
         let mut killed = BTreeSet::new();
+        let mut unsure_looks = 0;
         for _ in 0..LOOKS_MAX / LOOKS_PER_KILL_MAX {
-            let stopped = self.stop(&mut census, &killed);
+            let stopped = self.stop(&mut census, &killed, &mut unsure_looks);
             if stopped.is_empty() {
                 break;
             }
@@ -71,19 +86,35 @@ impl Tree {
     }
 
     /// Stops all members but those that have already been killed.
-    fn stop(&mut self, census: &mut Census, killed: &BTreeSet<Identity>) -> BTreeSet<Identity> {
+    fn stop(
+        &mut self,
+        census: &mut Census,
+        killed: &BTreeSet<Identity>,
+        unsure_looks: &mut usize,
+    ) -> BTreeSet<Identity> {
         let mut stopped = BTreeSet::new();
-        let mut fruitless_looks = 0;
-        for _ in 0..LOOKS_PER_KILL_MAX {
+        let (mut looks, mut fruitless_looks) = (0, 0);
+        while looks < LOOKS_PER_KILL_MAX {
             let mut new = self.members(census);
             new.retain(|member| !killed.contains(member) && !stopped.contains(member));
             for member in &new {
                 member.signal(Signal::STOP);
             }
-            fruitless_looks = if new.is_empty() { fruitless_looks + 1 } else { 0 };
+            let is_fruitless = new.is_empty();
             stopped.extend(new);
+            let is_unsure = self.met_exec || self.has_missed || census.has_missed;
+            if is_unsure && *unsure_looks < UNSURE_LOOKS_MAX {
+                *unsure_looks += 1;
+                fruitless_looks = 0;
+                // Not asleep: who flees would be further away by then.
+                thread::yield_now();
+                census.renew();
+                continue;
+            }
+            looks += 1;
+            fruitless_looks = if is_fruitless { fruitless_looks + 1 } else { 0 };
             let is_quiet = !census.renew();
-            if fruitless_looks == FRUITLESS_LOOKS_MAX || (is_quiet && fruitless_looks >= QUIET_LOOKS) {
+            if fruitless_looks >= FRUITLESS_LOOKS_MAX || (is_quiet && fruitless_looks >= QUIET_LOOKS) {
                 break;
             }
         }
@@ -92,6 +123,7 @@ impl Tree {
 
     /// All members that run.
     fn members(&mut self, census: &Census) -> BTreeSet<Identity> {
+        (self.met_exec, self.has_missed) = (false, false);
         let mut roots = self.roots(census);
         if self.leader.is_some() {
             roots.extend(census.adopted.iter().filter(|stat| is_forsaken(stat, census)).map(|stat| stat.identity));
@@ -109,7 +141,8 @@ impl Tree {
             |leader: &Identity| census.processes.get(&leader.pid).is_some_and(|stat| stat.identity == *leader);
         let group = self.leader.filter(is_held).map(|leader| leader.pid);
         let is_root = |stat: &&Stat| {
-            self.known.contains(&stat.identity) || group == Some(stat.group) || self.is_marked(stat.identity)
+            let is_told = self.known.contains(&stat.identity) || group == Some(stat.group);
+            is_told || (!stat.is_zombie && self.is_marked(stat.identity))
         };
         census.processes.values().filter(is_root).map(|stat| stat.identity).collect()
     }
@@ -118,9 +151,19 @@ impl Tree {
         if self.unmarked.contains(&identity) {
             return false;
         }
-        let Environment::Seen(seen) = identity.environment() else { return false };
+        let seen = match identity.environment() {
+            Environment::Seen(seen) => seen,
+            Environment::Coming => {
+                self.met_exec = true;
+                return false;
+            }
+            Environment::Gone => {
+                self.has_missed = true;
+                return false;
+            }
+            Environment::Forbidden => return false,
+        };
         let is_marked = self.mark.is_in(&seen);
-        // In the middle of an exec a process shows no variables at all.
         if !is_marked && !seen.is_empty() {
             self.unmarked.insert(identity);
         }
@@ -134,22 +177,26 @@ fn is_forsaken(adopted: &Stat, census: &Census) -> bool {
     match adopted.identity.environment() {
         Environment::Seen(seen) => Mark::of_child(&seen).is_none_or(|mark| !census.is_living(mark)),
         Environment::Forbidden => true,
-        Environment::Gone => false,
+        Environment::Coming | Environment::Gone => false,
     }
 }
 
 /// The roots and all that descends from them: by parent, or by the process session that one of them leads, which only
-/// its own descendants can be in. Never we, nor anything by way of us: we may ourselves have been started from the tree of
-/// a Switchboard that is gone.
+/// its own descendants can be in. Nobody descends from a younger one: that one was given the number of a parent that is
+/// gone. Never we, nor anything by way of us: we may ourselves have been started from the tree of a Switchboard that is
+/// gone.
 fn belonging(processes: &BTreeMap<u32, Stat>, mut found: BTreeSet<Identity>) -> BTreeSet<Identity> {
     let us = process::id();
     found.retain(|identity| identity.pid != us);
     loop {
-        let is_found = |pid: u32| processes.get(&pid).is_some_and(|stat| found.contains(&stat.identity));
+        let descends = |stat: &Stat, from: u32| {
+            let is_older = |ancestor: &Stat| ancestor.identity.start_time <= stat.identity.start_time;
+            processes.get(&from).is_some_and(|ancestor| is_older(ancestor) && found.contains(&ancestor.identity))
+        };
         let more: Vec<Identity> = processes
             .values()
             .filter(|stat| stat.identity.pid != us && !found.contains(&stat.identity))
-            .filter(|stat| is_found(stat.parent) || is_found(stat.session))
+            .filter(|stat| descends(stat, stat.parent) || descends(stat, stat.session))
             .map(|stat| stat.identity)
             .collect();
         if more.is_empty() {
@@ -163,15 +210,15 @@ fn belonging(processes: &BTreeMap<u32, Stat>, mut found: BTreeSet<Identity>) -> 
 mod tests {
     use super::*;
 
-    /// Processes as `pid parent session`, and who belongs to those that are marked with a star.
+    /// Processes as `pid parent session`, the oldest first, and who belongs to those that are marked with a star.
     fn check(processes: &str, expected: &[u32]) {
         let mut all = BTreeMap::new();
         let mut roots = BTreeSet::new();
-        for line in processes.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        for (start_time, line) in (0..).zip(processes.lines()) {
             let fields: Vec<u32> = line.trim_end_matches(" *").split(' ').map(|field| field.parse().unwrap()).collect();
             let [pid, parent, session] = fields[..] else { panic!("{line}") };
-            let identity = Identity { pid, start_time: u64::from(pid) };
-            all.insert(pid, Stat { identity, parent, group: pid, session, is_zombie: false });
+            let identity = Identity { pid, start_time };
+            all.insert(pid, Stat { identity, parent, group: pid, session, is_zombie: false, is_bare: false });
             if line.ends_with('*') {
                 roots.insert(identity);
             }
@@ -181,8 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn descendants_belong_in_whatever_order_they_are_seen() {
-        check("1 0 1\n10 30 1\n20 1 1 *\n30 20 1\n40 1 1\n50 10 50", &[10, 20, 30, 50]);
+    fn descendants_belong_whatever_their_numbers() {
+        check("1 0 1\n20 1 1 *\n30 20 1\n10 30 1\n40 1 1\n50 10 50", &[10, 20, 30, 50]);
+    }
+
+    #[test]
+    fn nobody_descends_from_a_younger_one() {
+        check("1 0 1\n30 20 1\n40 1 20\n20 1 20 *\n50 20 1", &[20, 50]);
     }
 
     #[test]

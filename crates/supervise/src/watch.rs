@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::timeout;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// How often to look unasked, because whoever started us may have left SIGCHLD blocked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -16,11 +16,17 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct ExitWatch {
     pid: Pid,
     child_signals: Signal,
+    /// Kept, so that whoever waits beside something busy does not look every time. Its first tick is at once.
+    looks: Interval,
+    was_seen_ended: bool,
 }
 
 impl ExitWatch {
     pub(crate) fn new(pid: Pid) -> Self {
-        Self { pid, child_signals: signal(SignalKind::child()).expect("SIGCHLD can always be watched") }
+        let mut looks = interval(LOOK_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let child_signals = signal(SignalKind::child()).expect("SIGCHLD can always be watched");
+        Self { pid, child_signals, looks, was_seen_ended: false }
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -29,8 +35,13 @@ impl ExitWatch {
 
     /// Waits for the end. Cancel-safe; returns at once after the end.
     pub(crate) async fn exited(&mut self) {
-        while !self.has_exited() {
-            timeout(LOOK_INTERVAL, self.child_signals.recv()).await.ok();
+        while !self.was_seen_ended {
+            tokio::select! {
+                biased;
+                _ = self.child_signals.recv() => {}
+                _ = self.looks.tick() => {}
+            }
+            self.was_seen_ended = self.has_exited();
         }
     }
 

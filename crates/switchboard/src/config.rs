@@ -17,10 +17,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use approvals::Rules;
+use front::Origin;
 use toml::de::DeTable;
 use workers::{Profile, Transport};
 
-pub(crate) use kind::show_duration;
+pub(crate) use kind::{parse_duration, show_duration};
 pub(crate) use load::load;
 use problem::Problem;
 pub(crate) use problem::Problems;
@@ -36,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// Names by which callers may reach us, beside those of this machine.
     pub(crate) hosts: Vec<String>,
+    /// Whose web pages may ask us.
+    pub(crate) cors_origins: Vec<Origin>,
     pub(crate) state_dir: PathBuf,
     /// The one key of a single-key installation.
     pub(crate) key: Option<Secret>,
@@ -108,6 +111,7 @@ pub(crate) struct Limits {
     pub(crate) store: store::Limits,
     pub(crate) connections: front::ConnectionLimits,
     pub(crate) requests: front::RequestLimits,
+    pub(crate) responses: front::ResponseLimits,
     pub(crate) turns: front::TurnLimits,
 }
 

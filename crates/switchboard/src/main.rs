@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "a command line tells its user what went wrong")]
 
 mod ask;
+mod bench;
 mod config;
 mod doctor;
 mod escape;
@@ -40,8 +41,14 @@ enum Command {
     Threads(operate::threads::Threads),
     /// List what waits for a decision, and decide it
     Approvals(operate::approvals::Approvals),
+    /// List the keys of a running server, make one or revoke one
+    Keys(operate::keys::Keys),
+    /// Show how many tokens the keys of a running server have used
+    Usage(operate::usage::Usage),
     /// Look for what is wrong here, and say what to do
     Doctor(doctor::Doctor),
+    /// Put the same load on this or any other server of the OpenAI API, and say how it bears it
+    Bench(bench::Bench),
     /// Show the app-server protocol that is built in, or how a codex binary's differs
     #[command(subcommand)]
     Schema(schema::Schema),
@@ -60,7 +67,10 @@ fn main() -> ExitCode {
         Command::Workers(workers) => wait_for(operate::workers::run(&workers)),
         Command::Threads(threads) => wait_for(operate::threads::run(&threads)),
         Command::Approvals(approvals) => wait_for(operate::approvals::run(&approvals)),
+        Command::Keys(keys) => wait_for(operate::keys::run(&keys)),
+        Command::Usage(usage) => wait_for(operate::usage::run(&usage)),
         Command::Doctor(doctor) => wait_for(doctor::run(&doctor)),
+        Command::Bench(bench) => wait_for_many(bench::run(&bench)),
         Command::Schema(schema) => schema::run(&schema),
         Command::Record(record) => record::run(&record),
         Command::Replay(replay) => replay::run(&replay),

@@ -1,7 +1,9 @@
 //! The commands of an operator: what they ask of a running server, and how its answers are printed.
 
 pub(crate) mod approvals;
+pub(crate) mod keys;
 pub(crate) mod threads;
+pub(crate) mod usage;
 pub(crate) mod workers;
 
 use std::future::Future;

@@ -154,10 +154,11 @@ impl Running {
         let (tell_front, told) = oneshot::channel::<()>();
         let serving = front::serve(listener, front, async { _ = told.await });
         tokio::pin!(serving);
+        let idle = config.limits.pool.thread_idle_max;
         tokio::select! {
             () = &mut serving => {}
             () = signals.next() => {}
-            never = sweeping::sweep(&store, config.retention) => match never {},
+            never = sweeping::sweep(&store, config.retention, &pool, idle) => match never {},
         }
         let grace = config.drain_grace;
         tracing::info!(grace = config::show_duration(grace), "draining: no new turns; once more stops at once");

@@ -58,12 +58,14 @@ impl Server {
     /// The server that `--server` names, else the one that runs with this configuration.
     pub(crate) fn find(named: Option<&str>, config: &Config) -> Result<Self, ServerError> {
         match named {
-            Some(address) => {
-                let key = config.key.clone().ok_or(ServerError::NoKey)?;
-                Ok(Self { address: address.parse()?, key })
-            }
+            Some(address) => Self::at(address, config.key.clone().ok_or(ServerError::NoKey)?),
             None => Self::running(&config.state_dir),
         }
+    }
+
+    /// The server at this address.
+    pub(crate) fn at(address: &str, key: Secret) -> Result<Self, ServerError> {
+        Ok(Self { address: address.parse()?, key })
     }
 
     /// The server that keeps its state there.

@@ -14,7 +14,7 @@ pub(crate) const UUID: &str = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
 /// The form of a hash.
 pub(crate) const HASH: &str = "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh";
 
-const PROVIDER_PREFIXES: [&str; 7] = ["call_", "ctc_", "fc_", "lsh_", "msg_", "resp_", "rs_"];
+const PROVIDER_PREFIXES: [&str; 8] = ["call_", "ctc_", "fc_", "fco_", "lsh_", "msg_", "resp_", "rs_"];
 
 /// `text` cut into ids and what stands between them.
 pub(crate) fn pieces(text: &str) -> Vec<Piece<'_>> {
@@ -47,8 +47,12 @@ fn id_at(text: &str, at: usize) -> Option<(usize, &'static str)> {
         return Some((form.len(), form));
     }
     let prefix = PROVIDER_PREFIXES.into_iter().find(|prefix| text.starts_with(prefix))?;
+    if matches(UUID, &text[prefix.len()..]) {
+        return Some((prefix.len() + UUID.len(), prefix));
+    }
     let length = text.find(|c| !in_word(c)).unwrap_or(text.len());
-    (length > prefix.len()).then_some((length, prefix))
+    // A name such as `call_id` is none.
+    text[..length].contains(|c: char| c.is_ascii_digit()).then_some((length, prefix))
 }
 
 fn in_word(c: char) -> bool {
@@ -72,7 +76,8 @@ mod tests {
     #[test]
     fn ids_are_found_inside_a_text() {
         let uuid = "01a1e074-a853-78f0-acd9-d0fad9dd7fce";
-        let text = format!("rollout-{uuid}.jsonl of msg_resp_1: a function_call_output");
+        let text = format!("rollout-{uuid}.jsonl of msg_resp_1: a function_call_output, call_id fco_{uuid}");
+        let last = format!("fco_{uuid}");
         assert_eq!(
             pieces(&text),
             [
@@ -80,7 +85,8 @@ mod tests {
                 Piece::Id { form: UUID, id: uuid },
                 Piece::Plain(".jsonl of "),
                 Piece::Id { form: "msg_", id: "msg_resp_1" },
-                Piece::Plain(": a function_call_output"),
+                Piece::Plain(": a function_call_output, call_id "),
+                Piece::Id { form: "fco_", id: &last },
             ]
         );
     }

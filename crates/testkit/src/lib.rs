@@ -7,6 +7,7 @@
 pub mod built;
 pub mod codex;
 pub mod compare;
+pub mod compatibility;
 pub mod differences;
 pub mod driver;
 pub mod faults;

@@ -8,7 +8,7 @@ mod marker;
 mod plan;
 mod response;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::net::Ipv4Addr;
@@ -31,9 +31,13 @@ use plan::{Answer, Prompt, Step};
 /// A turn with images or a long history stays far below this.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Requests that are kept to be looked at.
+const REQUESTS_KEPT_MAX: usize = 64;
+
 /// A running stand-in model provider.
 pub struct StandIn {
     port: u16,
+    asked: Arc<Mutex<Asked>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -45,15 +49,23 @@ impl StandIn {
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let port = listener.local_addr()?.port();
         let (stop, stopped) = oneshot::channel();
+        let asked = Arc::new(Mutex::new(Asked::default()));
+        let routes = routes(Arc::clone(&asked));
         let thread = std::thread::Builder::new().name("stand-in model".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
                     _ = stopped => {}
-                    served = axum::serve(listener, routes()) => served.expect("a bound listener serves"),
+                    served = axum::serve(listener, routes) => served.expect("a bound listener serves"),
                 }
             });
         })?;
-        Ok(Self { port, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { port, asked, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The bodies of the last requests, oldest first.
+    pub fn requests(&self) -> Vec<Value> {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.bodies.iter().cloned().collect()
     }
 
     /// The `base_url` for a codex model provider.
@@ -71,18 +83,19 @@ impl Drop for StandIn {
     }
 }
 
-/// How often each prompt was sent, and how many requests there were.
+/// How often each prompt was sent, how many requests there were, and the last of them.
 #[derive(Default)]
 struct Asked {
     requests: u64,
     by_prompt: HashMap<String, u64>,
+    bodies: VecDeque<Value>,
 }
 
-fn routes() -> Router {
+fn routes(asked: Arc<Mutex<Asked>>) -> Router {
     Router::new()
         .route("/v1/responses", post(respond))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
-        .with_state(Arc::new(Mutex::new(Asked::default())))
+        .with_state(asked)
 }
 
 async fn respond(State(asked): State<Arc<Mutex<Asked>>>, body: Bytes) -> Response {
@@ -96,6 +109,10 @@ async fn respond(State(asked): State<Arc<Mutex<Asked>>>, body: Bytes) -> Respons
         let count = asked.by_prompt.entry(prompt.text.clone()).or_default();
         *count += 1;
         let asked_before = *count - 1;
+        if asked.bodies.len() == REQUESTS_KEPT_MAX {
+            asked.bodies.pop_front();
+        }
+        asked.bodies.push_back(body.clone());
         (asked.requests, asked_before)
     };
     match plan::plan(&body, &prompt, number, asked_before) {

@@ -158,7 +158,7 @@ fn fixed_at(text: &str) -> Option<(usize, &'static str)> {
 }
 
 fn is_time(key: &str) -> bool {
-    key.ends_with("At") || key.ends_with("Ms")
+    key.ends_with("At") || key.ends_with("Ms") || key.ends_with("_time")
 }
 
 /// `probe/1.2.3 (Debian 12; x86_64) xterm (probe; 0.1)` without the system and the terminal.

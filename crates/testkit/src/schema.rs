@@ -34,6 +34,12 @@ pub fn faults(transcript: &Transcript) -> Vec<String> {
     faults
 }
 
+/// Notifications that the schema has only the parameters of.
+const UNLISTED: [(&str, &str); 2] = [
+    ("rawResponse/completed", "RawResponseCompletedNotification"),
+    ("rawResponseItem/completed", "RawResponseItemCompletedNotification"),
+];
+
 /// Upstream's schema, with the validators that have been needed so far.
 #[derive(Debug)]
 pub struct Schema {
@@ -83,7 +89,12 @@ impl Schema {
     /// The part of the schema that describes a kind of line.
     fn part(&self, kind: Kind<'_>) -> Option<Value> {
         match kind {
-            Kind::Notification(method) => self.variant("ServerNotification", method).cloned(),
+            Kind::Notification(method) => match UNLISTED.iter().find(|(unlisted, _)| *unlisted == method) {
+                Some((_, params)) => {
+                    Some(json!({"properties": {"params": {"$ref": format!("#/definitions/v2/{params}")}}}))
+                }
+                None => self.variant("ServerNotification", method).cloned(),
+            },
             Kind::Request(method) => self.variant("ServerRequest", method).cloned(),
             Kind::Error => Some(json!({"$ref": "#/definitions/JSONRPCError"})),
             Kind::Answer(call) => {

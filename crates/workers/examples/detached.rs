@@ -16,7 +16,7 @@ use serde_json::json;
 use store::Store;
 use supervise::{Ledger, Rlimits};
 use tokio::task::JoinSet;
-use workers::{Caller, Group, Limits, Order, Plan, Pool, Reach, Refused, ThreadChoice, Transport};
+use workers::{Afterwards, Caller, Group, Limits, Order, Plan, Pool, Reach, Refused, ThreadChoice, Transport};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -101,7 +101,10 @@ fn order(prompt: String) -> Order {
         group: None,
         profile: None,
         thread: ThreadChoice::New(options),
+        after: None,
+        history: Vec::new(),
         turn: prompt.into(),
+        afterwards: Afterwards::Stays,
         queue_timeout: None,
         decision_timeout: None,
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use codex::protocol::calls::ThreadInjectItems;
 use codex::{Input, Thread};
 use tokio::sync::oneshot;
 
@@ -14,6 +15,7 @@ use crate::post::{Link, Loaded, Post};
 use crate::refused::Refused;
 use crate::running::{Held, Running};
 use crate::shared::Shared;
+use crate::tips::MovedOn;
 use crate::turn::Turn;
 
 /// An order that has its place.
@@ -30,7 +32,13 @@ impl Shared {
         let held = Held { shared: Arc::clone(self), lease: beginning.place.lease };
         let shared = Arc::clone(self);
         self.see_to(async move {
-            begun.send(beginning.begin(shared, held).await).ok();
+            let is_known = beginning.order.thread.id().is_some();
+            // Nobody has ever heard of a new thread whose orderer is gone.
+            if let Err(Ok(mut unheard)) = begun.send(beginning.begin(shared, held).await)
+                && !is_known
+            {
+                unheard.leave_nothing();
+            }
         });
         turn.await.unwrap_or(Err(Refused::WorkerGone))
     }
@@ -45,10 +53,12 @@ impl Beginning {
             return Err(Refused::WorkerGone);
         };
         match self.begin_on(&shared, &post, &link).await {
-            Ok((turn, record)) => Ok(Turn::new(Running::new(turn, post, link, record, held), shared)),
+            Ok((turn, record)) => {
+                Ok(Turn::new(Running::new(turn, post, link, record, self.order.afterwards, held), shared))
+            }
             Err(refused) if link.client.has_ended() => {
                 shared.board().retire(held.lease);
-                Err(if refused.work_may_have_run() { refused } else { Refused::WorkerGone })
+                Err(if self.may_begin_again(&refused) { Refused::WorkerGone } else { refused })
             }
             Err(refused) => {
                 if refused.is_silence() {
@@ -59,7 +69,49 @@ impl Beginning {
         }
     }
 
+    /// A thread that there was may hold the history of the order already: it would have it twice.
+    fn may_begin_again(&self, refused: &Refused) -> bool {
+        let is_told_twice = self.order.thread.id().is_some() && !self.order.history.is_empty();
+        !refused.work_may_have_run() && !is_told_twice
+    }
+
     async fn begin_on(
+        &self,
+        shared: &Shared,
+        post: &Post,
+        link: &Link,
+    ) -> Result<(codex::Turn, store::Thread), Refused> {
+        if !self.order.history.is_empty() && !self.begins_with_history(link) {
+            link.client.need::<ThreadInjectItems>().map_err(Refused::History)?;
+        }
+        let taken = self.take_tip(shared)?;
+        let begun = self.begin_turn(shared, post, link).await;
+        if let (Err(refused), Some(thread)) = (&begun, taken) {
+            // One that may have been told something stands nowhere that is known.
+            if self.may_begin_again(refused) {
+                shared.tips().restore(thread);
+            } else {
+                shared.tips().remove(thread);
+            }
+        }
+        begun
+    }
+
+    /// Whether the history is where a new thread begins: older workers take none into a thread that there is.
+    fn begins_with_history(&self, link: &Link) -> bool {
+        let is_new = matches!(self.order.thread, ThreadChoice::New(_));
+        is_new && !self.order.history.is_empty() && link.client.need::<ThreadInjectItems>().is_err()
+    }
+
+    /// The thread of the order stands nowhere from now on. Nobody else begins anything there: it is this order's alone.
+    fn take_tip(&self, shared: &Shared) -> Result<Option<&str>, Refused> {
+        let Some(thread) = self.order.thread.id() else { return Ok(None) };
+        let taken = shared.tips().take(thread, self.order.after.as_deref());
+        let had_tip = taken.map_err(|MovedOn| Refused::MovedOn { thread: thread.into() })?;
+        Ok(had_tip.then_some(thread))
+    }
+
+    async fn begin_turn(
         &self,
         shared: &Shared,
         post: &Post,
@@ -72,6 +124,8 @@ impl Beginning {
             id: thread.id().into(),
             worker: Some(post.name.to_string()),
             unsaid: "[]".into(),
+            history_hash: None,
+            archived: false,
             ..self.record.clone()
         };
         let loaded = Loaded { thread: thread.clone(), record: record.clone() };
@@ -79,6 +133,9 @@ impl Beginning {
         if !self.place.is_loaded {
             let (thread, worker) = (thread.id().into(), (&*post.name).into());
             (shared.notify)(Notice::ThreadOpened { thread, worker, key: record.key.as_str().into() });
+        }
+        if !self.order.history.is_empty() && !self.begins_with_history(link) {
+            thread.inject(self.order.history.clone()).await.map_err(Refused::History)?;
         }
         let unsaid = shared.take_words(thread.id(), &self.record.unsaid);
         let mut options = self.order.turn.clone();
@@ -105,15 +162,34 @@ impl Beginning {
         }
     }
 
+    /// Gets a thread that was put away back; its worker may never have heard of that.
+    async fn fetch(&self, link: &Link, thread: &str) {
+        if self.record.archived
+            && let Err(error) = link.client.thread(thread).unarchive().await
+        {
+            tracing::debug!(thread, %error, "a thread that was put away is not got back");
+        }
+    }
+
     async fn open(&self, link: &Link) -> Result<Thread, Refused> {
         Ok(match &self.order.thread {
+            ThreadChoice::New(options) if self.begins_with_history(link) => {
+                let begun = link.client.start_thread_from(self.order.history.clone(), options.clone());
+                begun.await.map_err(Refused::History)?
+            }
             ThreadChoice::New(options) => link.client.start_thread(options.clone()).await?,
+            ThreadChoice::Fork { thread, last_turn, options } => {
+                link.client.fork_thread(thread, last_turn, options.clone()).await?
+            }
             ThreadChoice::Existing(id, options) => {
                 let loaded =
                     link.threads().get(id).filter(|_| self.place.is_loaded).map(|loaded| loaded.thread.clone());
                 match loaded {
                     Some(thread) => thread,
-                    None => link.client.resume_thread(id, options.clone()).await?,
+                    None => {
+                        self.fetch(link, id).await;
+                        link.client.resume_thread(id, options.clone()).await?
+                    }
                 }
             }
         })

@@ -48,6 +48,8 @@ pub(crate) struct Want {
     pub(crate) key: Box<str>,
     pub(crate) group: usize,
     pub(crate) thread: Option<Box<str>>,
+    /// A thread that it needs the worker of.
+    pub(crate) beside: Option<Box<str>>,
     pub(crate) decision_timeout: Option<Duration>,
 }
 
@@ -191,15 +193,18 @@ impl Board {
         is_first
     }
 
-    /// The turn of a lease has one of its answers. It goes on, if need be above the number of places.
-    pub(crate) fn unpark(&mut self, lease: LeaseId) {
-        let Some(held) = self.leases.get_mut(&lease).filter(|held| held.is_parked()) else { return };
+    /// The turn of a lease has one of its answers. It goes on, if need be above the number of places, unless it waits for
+    /// more; tells whether it does.
+    pub(crate) fn unpark(&mut self, lease: LeaseId) -> bool {
+        let Some(held) = self.leases.get_mut(&lease).filter(|held| held.is_parked()) else { return false };
         let slot = &mut self.slots[held.slot.0];
         held.waits -= 1;
-        if !held.is_parked() && slot.life == held.life {
+        let goes_on = !held.is_parked();
+        if goes_on && slot.life == held.life {
             slot.turns += 1;
             slot.parked -= 1;
         }
+        goes_on
     }
 
     /// A thread that a place asked to unload is unloaded.
@@ -435,6 +440,9 @@ fn placement(slots: &[Slot], threads: &HashMap<Box<str>, Residence>, want: &Want
     if let Some(residence) = want.thread.as_deref().and_then(|thread| threads.get(thread)) {
         let is_free = residence.lease.is_none() && slots[residence.slot.0].has_room();
         return is_free.then_some(residence.slot);
+    }
+    if let Some(residence) = want.beside.as_deref().and_then(|thread| threads.get(thread)) {
+        return slots[residence.slot.0].has_room().then_some(residence.slot);
     }
     let of_group = slots.iter().enumerate().filter(|(_, slot)| slot.group == want.group && slot.has_room());
     of_group.min_by_key(|(_, slot)| slot.turns).map(|(at, _)| SlotId(at))

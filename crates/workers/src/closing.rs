@@ -4,11 +4,14 @@
 use std::sync::Arc;
 
 use codex::{TurnError, TurnStatus};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::parked::{Ask, Asks};
 use crate::post::{Link, Post, Wish};
 use crate::running::Running;
 use crate::shared::Shared;
+use crate::turn::Turn;
 
 impl Shared {
     /// Interrupts a turn that was given up.
@@ -22,9 +25,18 @@ impl Shared {
         self.see_to(doubt(Arc::clone(self), Arc::clone(post), Arc::clone(link)));
     }
 
-    /// Lets a turn run on to its end, or until it waits for somebody again.
-    pub(crate) fn run_on(self: &Arc<Self>, running: Running) {
-        self.see_to(run_on(Arc::clone(self), running));
+    /// Lets a turn run on to its end, until it waits for somebody again, or until somebody asks to read it.
+    pub(crate) fn run_on(self: &Arc<Self>, running: Running, asks: Asks) {
+        self.see_to(run_on(Arc::clone(self), running, asks));
+    }
+
+    /// Gives a turn that ran on without a reader to one; without one again, if that is gone.
+    fn hand_over(self: &Arc<Self>, running: Running, reader: oneshot::Sender<Turn>) {
+        // The reader may let it run on again at once.
+        self.parked().stopped(&running.at.turn);
+        if let Err(unread) = reader.send(Turn::new(running, Arc::clone(self))) {
+            unread.leave();
+        }
     }
 }
 
@@ -70,15 +82,37 @@ async fn until_idle(shared: &Shared, post: &Post) {
     }
 }
 
-async fn run_on(shared: Arc<Shared>, mut running: Running) {
+async fn run_on(shared: Arc<Shared>, mut running: Running, mut asks: Asks) {
+    let (turn, thread) = (Arc::clone(&running.at.turn), Arc::clone(&running.at.thread));
     loop {
         let event = std::future::poll_fn(|context| running.poll(context));
-        match timeout(shared.limits().stall_timeout, event).await {
-            Ok(None) => return,
+        let event = tokio::select! {
+            biased;
+            Some(ask) = asks.recv() => match ask {
+                Ask::Read(reader) => return shared.hand_over(running, reader),
+                Ask::LeaveNothing => {
+                    running.leave_nothing();
+                    continue;
+                }
+            },
+            event = timeout(shared.limits().stall_timeout, event) => event,
+        };
+        match event {
+            Ok(None) => break,
             Ok(Some(_)) if running.is_waiting() => return shared.park(running),
             Ok(Some(_)) => {}
             Err(_) if running.is_waiting() => return shared.park(running),
-            Err(_) => return shared.close(running),
+            Err(_) => {
+                shared.close(running);
+                break;
+            }
+        }
+    }
+    shared.parked().stopped(&turn);
+    // What was asked too late to be heard in the turn is done behind it.
+    while let Ok(ask) = asks.try_recv() {
+        if matches!(ask, Ask::LeaveNothing) {
+            shared.forget_thread(&thread);
         }
     }
 }

@@ -64,7 +64,13 @@ impl Desk {
             _ => self.ask(&pending, &asker).await,
         }
         match asker.lease {
-            Some(lease) => self.shared.board().unpark(lease),
+            Some(lease) => {
+                let goes_on = self.shared.board().unpark(lease);
+                // A turn that waits for more, or whose worker is only out of reach, stands where it stood.
+                if goes_on && !self.is_over() {
+                    self.shared.spend_tip(&asker.thread);
+                }
+            }
             // Nobody reads a turn that is not ours.
             None => self.link.register().forget(&asker.thread),
         }

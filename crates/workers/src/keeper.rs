@@ -10,7 +10,7 @@ use codex::abilities::Dialect;
 use codex::{CallError, Client, ConnectionEvent, End, StartError};
 use supervise::{EndReason, RestartPolicy, Restarts, Verdict};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use crate::board::Standing;
 use crate::desk::Desk;
@@ -43,6 +43,13 @@ impl From<Wish> for Ended {
     }
 }
 
+/// When to start a worker again.
+enum Again {
+    Now,
+    At(Instant),
+    WhenWished,
+}
+
 /// Keeps the worker of one post.
 pub(crate) struct Keeper {
     pub(crate) shared: Arc<Shared>,
@@ -64,44 +71,40 @@ impl Keeper {
                 Err(ended) => ended,
             };
             self.post.set_status(|status| status.pid = None);
-            let next = match ended {
+            let again = match ended {
                 Ended::StopWished => return self.stopped(),
                 Ended::RestartWished(reason) => {
                     restarts.reset();
                     self.gone(WorkerState::Restarting, Standing::Away, reason);
-                    Ok(None)
+                    Again::Now
                 }
                 Ended::Broke { reason, words } => self.after(&mut restarts, &reason, started.elapsed(), &words),
             };
-            if !self.wait(next, &mut restarts).await {
-                return self.stopped();
+            match self.wait(again).await {
+                Wish::Keep => {}
+                Wish::Restart(_) => restarts.reset(),
+                Wish::Stop => return self.stopped(),
             }
             self.post.set_status(|status| status.restarts += 1);
         }
     }
 
     /// What follows from an end that nobody wished for: when to start again, or that it is not worth while.
-    fn after(
-        &self,
-        restarts: &mut Restarts,
-        reason: &EndReason,
-        uptime: Duration,
-        words: &str,
-    ) -> Result<Option<Instant>, ()> {
+    fn after(&self, restarts: &mut Restarts, reason: &EndReason, uptime: Duration, words: &str) -> Again {
         match restarts.handle_end(reason, uptime, fastrand::f64(), Instant::now()) {
             Verdict::RestartAt(at) => {
                 self.gone(WorkerState::Restarting, Standing::Away, words.into());
-                Ok(Some(at))
+                Again::At(at)
             }
             Verdict::GiveUp(_) if self.may_cure_itself(reason) => {
                 restarts.reset();
                 self.gone(WorkerState::Restarting, Standing::Away, words.into());
-                Ok(Some(Instant::now() + RestartPolicy::WORKER.wait_max))
+                Again::At(Instant::now() + RestartPolicy::WORKER.wait_max)
             }
             Verdict::GiveUp(why) => {
                 let why: Box<str> = format!("{why}: {words}").into();
                 self.gone(WorkerState::Failed, Standing::Failed(why.clone()), why);
-                Err(())
+                Again::WhenWished
             }
         }
     }
@@ -111,25 +114,12 @@ impl Keeper {
         *reason == EndReason::StartRefused || matches!(self.shared.group(&self.post).transport, Transport::Ws(_))
     }
 
-    /// Waits until it is time to start again, or somebody wishes it; `false` if somebody wishes a stop.
-    async fn wait(&self, next: Result<Option<Instant>, ()>, restarts: &mut Restarts) -> bool {
-        let until = match next {
-            Ok(None) => return true,
-            Ok(Some(until)) => Some(until),
-            Err(()) => None,
-        };
-        let time = async {
-            match until {
-                Some(until) => sleep_until(until.into()).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = time => true,
-            wish = self.post.wished() => {
-                restarts.reset();
-                wish != Wish::Stop
-            }
+    /// Waits until it is time to start again, or somebody wishes something.
+    async fn wait(&self, again: Again) -> Wish {
+        match again {
+            Again::Now => Wish::Keep,
+            Again::At(at) => timeout_at(at.into(), self.post.wished()).await.unwrap_or(Wish::Keep),
+            Again::WhenWished => self.post.wished().await,
         }
     }
 

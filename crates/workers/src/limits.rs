@@ -21,10 +21,17 @@ pub struct Limits {
     pub retire_timeout: Duration,
     /// How long a turn waits for the result of a caller's tool.
     pub tool_call_timeout: Duration,
+    /// How long a thread may be unused before it is put away.
+    pub thread_idle_max: Duration,
+    /// Turns that wait without being read. Beyond it the oldest of the key that has most is given up: each holds a thread
+    /// of its worker, some 2 MB and two descriptors.
+    pub parked_max: usize,
     /// How long a listening worker may take to listen.
     pub listen_timeout: Duration,
     /// How long a worker that was found again may take to ask again what it had asked, before that is orphaned.
     pub settle_timeout: Duration,
+    /// How long a turn of an earlier run may have nobody who could be asked for it, before it counts as gone with its worker.
+    pub unheard_timeout: Duration,
     /// How much of the last frames of each connection is kept for an operator.
     pub frames_bytes_max: usize,
 }
@@ -40,8 +47,12 @@ impl Default for Limits {
             ping_timeout: Duration::from_secs(5),
             retire_timeout: Duration::from_secs(60),
             tool_call_timeout: Duration::from_secs(60 * 60),
+            thread_idle_max: Duration::from_hours(30 * 24),
+            parked_max: 256,
             listen_timeout: Duration::from_secs(20),
             settle_timeout: Duration::from_secs(2),
+            // A worker that starts at all has done so by then.
+            unheard_timeout: Duration::from_secs(60),
             frames_bytes_max: 256 << 10,
         }
     }

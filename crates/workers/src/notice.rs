@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codex::{Item, TurnError, TurnStatus};
+use codex::{Item, TurnError, TurnStatus, Usage};
 use serde::Serialize;
 
 use crate::view::WorkerState;
@@ -45,6 +45,14 @@ pub enum Notice {
         /// Where it waits.
         #[serde(flatten)]
         at: At,
+    },
+    /// The model has used tokens for a turn.
+    TokensUsed {
+        /// Where it runs.
+        #[serde(flatten)]
+        at: At,
+        /// By one answer of the model.
+        usage: Usage,
     },
     /// A turn is over.
     TurnEnded {

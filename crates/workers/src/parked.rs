@@ -5,18 +5,42 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::plan::Caller;
 use crate::running::Running;
 use crate::shared::Shared;
+use crate::turn::Turn;
+
+/// How much may be asked of a turn that runs on without a reader before it is heard.
+const ASKS_MAX: usize = 4;
 
 #[derive(Default)]
 pub(crate) struct Parked {
     turns: HashMap<Arc<str>, Running>,
+    /// Those that run on without a reader.
+    going: HashMap<Arc<str>, Going>,
     /// By the model's ids, which are only as different as the model makes them.
     calls: HashMap<Box<str>, Vec<Call>>,
+    /// How many calls there have been.
+    count: u64,
 }
+
+/// A turn that runs on without a reader, and how to become one.
+struct Going {
+    key: Arc<str>,
+    asks: mpsc::Sender<Ask>,
+}
+
+/// What is asked of a turn that runs on without a reader.
+pub(crate) enum Ask {
+    /// To be read by this one.
+    Read(oneshot::Sender<Turn>),
+    /// To leave no thread behind.
+    LeaveNothing,
+}
+
+pub(crate) type Asks = mpsc::Receiver<Ask>;
 
 /// A call of a caller's tool that waits for its result.
 pub(crate) struct Call {
@@ -24,6 +48,8 @@ pub(crate) struct Call {
     pub(crate) thread: Box<str>,
     pub(crate) turn: Box<str>,
     pub(crate) answer: oneshot::Sender<ToolResult>,
+    /// Its place among all calls.
+    pub(crate) number: u64,
 }
 
 /// The result of a caller's tool.
@@ -56,7 +82,50 @@ pub struct NoSuchCall(pub Box<str>);
 
 impl Parked {
     pub(crate) fn expect(&mut self, call: &str, waiting: Call) {
-        self.calls.entry(call.into()).or_default().push(waiting);
+        self.count += 1;
+        self.calls.entry(call.into()).or_default().push(Call { number: self.count, ..waiting });
+    }
+
+    pub(crate) fn set_going(&mut self, running: &Running) -> Asks {
+        let (asks, asked) = mpsc::channel(ASKS_MAX);
+        self.going.insert(Arc::clone(&running.at.turn), Going { key: Arc::clone(&running.at.key), asks });
+        asked
+    }
+
+    /// A turn runs on without a reader no more.
+    pub(crate) fn stopped(&mut self, turn: &str) {
+        self.going.remove(turn);
+    }
+
+    /// Leaves no thread behind a turn that nobody reads; whether it is one.
+    pub(crate) fn leave_nothing(&mut self, turn: &str) -> bool {
+        if let Some(running) = self.turns.get_mut(turn) {
+            running.leave_nothing();
+            return true;
+        }
+        self.going.get(turn).is_some_and(|going| going.asks.try_send(Ask::LeaveNothing).is_ok())
+    }
+
+    /// The oldest turn of the key that has most.
+    fn take_oldest_of_the_busiest(&mut self) -> Option<Running> {
+        let mut keys: HashMap<&str, usize> = HashMap::new();
+        for running in self.turns.values() {
+            *keys.entry(&*running.at.key).or_default() += 1;
+        }
+        let (busiest, _) = keys.into_iter().max_by_key(|(_, turns)| *turns)?;
+        // Turns are named by the time at which they began.
+        let of_busiest = self.turns.iter().filter(|(_, running)| *running.at.key == *busiest);
+        let oldest = of_busiest.map(|(turn, _)| turn).min().cloned()?;
+        self.turns.remove(&oldest)
+    }
+
+    /// The calls that a turn waits for, in the order in which they came.
+    pub(crate) fn of_turn(&self, turn: &str) -> Vec<Box<str>> {
+        let calls = self.calls.iter().flat_map(|(id, calls)| calls.iter().map(move |call| (id, call)));
+        let mut found: Vec<_> =
+            calls.filter(|(_, call)| *call.turn == *turn).map(|(id, call)| (call.number, id.clone())).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Nobody waits any more for the result of a call.
@@ -73,14 +142,18 @@ impl Parked {
         self.calls.get(call).is_some_and(|calls| calls.iter().any(|waiting| *waiting.thread == *thread))
     }
 
+    pub(crate) fn is_waiting_for(&self, call: &str, caller: &Caller) -> bool {
+        self.call(call, caller).is_some()
+    }
+
     /// The newest call of that id that is within the caller's reach.
     fn call(&self, call: &str, caller: &Caller) -> Option<&Call> {
         self.calls.get(call)?.iter().rev().find(|waiting| caller.reaches(&waiting.key))
     }
 
-    fn take_call(&mut self, call: &str, caller: &Caller) -> Option<Call> {
+    fn take_call(&mut self, call: &str, is_meant: impl Fn(&Call) -> bool) -> Option<Call> {
         let calls = self.calls.get_mut(call)?;
-        let at = calls.iter().rposition(|waiting| caller.reaches(&waiting.key))?;
+        let at = calls.iter().rposition(is_meant)?;
         let taken = calls.remove(at);
         if calls.is_empty() {
             self.calls.remove(call);
@@ -90,12 +163,45 @@ impl Parked {
 }
 
 impl Shared {
+    /// Gives a call of that turn its result.
+    pub(crate) fn answer_call_of(&self, turn: &str, call: &str, result: ToolResult) -> Result<(), NoSuchCall> {
+        let taken = self.parked().take_call(call, |waiting| *waiting.turn == *turn);
+        let is_taken = taken.is_some_and(|waiting| waiting.answer.send(result).is_ok());
+        if is_taken { Ok(()) } else { Err(NoSuchCall(call.into())) }
+    }
+
+    /// Gives up every parked turn of a key.
+    pub(crate) fn cancel_parked(self: &Arc<Self>, key: &str) {
+        let of_key: Vec<_> = {
+            let mut parked = self.parked();
+            let turns = parked.turns.iter().filter(|(_, running)| *running.at.key == *key);
+            let turns: Vec<_> = turns.map(|(turn, _)| Arc::clone(turn)).collect();
+            turns.iter().filter_map(|turn| parked.turns.remove(turn)).collect()
+        };
+        of_key.into_iter().for_each(|running| self.close(running));
+    }
+
     /// Lets a turn wait without its caller.
     pub(crate) fn park(self: &Arc<Self>, running: Running) {
         let turn = Arc::clone(&running.at.turn);
-        self.parked().turns.insert(Arc::clone(&turn), running);
+        let surplus = {
+            let mut parked = self.parked();
+            parked.stopped(&turn);
+            parked.turns.insert(Arc::clone(&turn), running);
+            if parked.turns.len() > self.limits().parked_max { parked.take_oldest_of_the_busiest() } else { None }
+        };
+        surplus.into_iter().for_each(|running| self.close(running));
         // The answer may have come just before.
         self.wake(&turn);
+    }
+
+    /// Lets a turn go on without its caller.
+    pub(crate) fn leave(self: &Arc<Self>, running: Running) {
+        if running.is_waiting() || running.lives_on() {
+            return self.park(running);
+        }
+        let asks = self.parked().set_going(&running);
+        self.run_on(running, asks);
     }
 
     /// Sets a parked turn going again, if it has all its answers.
@@ -104,11 +210,13 @@ impl Shared {
         if parked.turns.get(turn).is_none_or(Running::is_waiting) {
             return;
         }
-        let running = parked.turns.remove(turn);
-        drop(parked);
+        let Some(running) = parked.turns.remove(turn) else { return };
         // One whose worker goes on without us is found again with it.
-        let running = running.filter(|running| !running.lives_on());
-        running.into_iter().for_each(|running| self.run_on(running));
+        let asks = (!running.lives_on()).then(|| parked.set_going(&running));
+        drop(parked);
+        if let Some(asks) = asks {
+            self.run_on(running, asks);
+        }
     }
 
     /// Everything that waits on a worker waits in vain: it is gone.
@@ -124,6 +232,20 @@ impl Shared {
         parked.turns.remove(turn)
     }
 
+    /// Takes a turn out that nobody reads, whether it waits or runs on.
+    pub(crate) async fn claim_unread(self: &Arc<Self>, turn: &str, caller: &Caller) -> Option<Turn> {
+        let claim = || self.claim(turn, caller).map(|parked| Turn::new(parked, Arc::clone(self)));
+        if let Some(parked) = claim() {
+            return Some(parked);
+        }
+        let asks = self.parked().going.get(turn).filter(|going| caller.reaches(&going.key))?.asks.clone();
+        let (reader, read) = oneshot::channel();
+        asks.send(Ask::Read(reader)).await.ok();
+        drop(asks);
+        // It may have come to wait for somebody just then.
+        read.await.ok().or_else(claim)
+    }
+
     /// Takes the parked turn out that waits for the result of a call.
     pub(crate) fn claim_by_call(&self, call: &str, caller: &Caller) -> Option<Running> {
         let turn = self.parked().call(call, caller)?.turn.clone();
@@ -132,8 +254,11 @@ impl Shared {
 
     /// Gives a call its result.
     pub(crate) fn answer_call(&self, call: &str, caller: &Caller, result: ToolResult) -> Result<(), NoSuchCall> {
-        let taken = self.parked().take_call(call, caller);
-        let is_taken = taken.is_some_and(|waiting| waiting.answer.send(result).is_ok());
+        let taken = self.parked().take_call(call, |waiting| caller.reaches(&waiting.key));
+        let is_taken = taken.is_some_and(|waiting| {
+            self.spend_tip(&waiting.thread);
+            waiting.answer.send(result).is_ok()
+        });
         if is_taken { Ok(()) } else { Err(NoSuchCall(call.into())) }
     }
 
@@ -144,7 +269,7 @@ impl Shared {
             post.link().inspect(|link| link.client.cut());
             post.set_link(None);
         }
-        let Parked { turns, calls } = std::mem::take(&mut *self.parked());
+        let Parked { turns, calls, .. } = std::mem::take(&mut *self.parked());
         drop((turns, calls));
     }
 }

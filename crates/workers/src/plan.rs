@@ -1,10 +1,13 @@
 //! What the pool is made of, and what a caller orders from it.
 
+mod plain;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use codex::{ApprovalPolicy, Endpoint, Sandbox, ThreadOptions, TurnOptions};
+use serde_json::Value;
 
 use crate::limits::Limits;
 
@@ -80,19 +83,21 @@ pub struct Profile {
     pub effort: Option<String>,
     /// How long a decision may take; the approvals' own deadline if absent.
     pub decision_timeout: Option<Duration>,
+    /// Whether it is a plain model, without the tools of an agent.
+    pub is_plain: bool,
+    /// Whether callers are told what the agent does.
+    pub shows_work: bool,
 }
 
 impl Profile {
     /// A new thread of this profile.
     #[must_use]
     pub fn thread_options(&self) -> ThreadOptions {
-        ThreadOptions {
-            cwd: self.cwd.clone(),
-            model: self.model.clone(),
-            sandbox: self.sandbox,
-            approval_policy: self.approval_policy,
-            ..ThreadOptions::default()
+        let options = ThreadOptions { cwd: self.cwd.clone(), model: self.model.clone(), ..ThreadOptions::default() };
+        if self.is_plain {
+            return plain::made(options);
         }
+        ThreadOptions { sandbox: self.sandbox, approval_policy: self.approval_policy, ..options }
     }
 }
 
@@ -122,6 +127,16 @@ impl Caller {
     }
 }
 
+/// What becomes of a thread when a turn is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Afterwards {
+    /// It can go on.
+    #[default]
+    Stays,
+    /// It is forgotten: nobody goes on from there.
+    Goes,
+}
+
 /// One turn that a caller wants.
 #[derive(Clone, Debug)]
 pub struct Order {
@@ -133,10 +148,16 @@ pub struct Order {
     pub profile: Option<Box<str>>,
     /// The thread that it is a turn of.
     pub thread: ThreadChoice,
+    /// The turn that the thread must still stand after, as its [`Tip`](crate::Tip) said; anywhere, if absent.
+    pub after: Option<Box<str>>,
+    /// Earlier messages, calls and results, as items of the model's own kind: put into the thread before the turn begins.
+    pub history: Vec<Value>,
     /// What the turn is given.
     pub turn: TurnOptions,
     /// How long to wait for a place; the pool's own limit if absent.
     pub queue_timeout: Option<Duration>,
+    /// What becomes of its thread when it is over.
+    pub afterwards: Afterwards,
     /// How long a decision may take in it; the approvals' own deadline if absent.
     pub decision_timeout: Option<Duration>,
 }
@@ -148,6 +169,15 @@ pub enum ThreadChoice {
     New(ThreadOptions),
     /// One that there is; the options count if it has to be loaded.
     Existing(Box<str>, ThreadOptions),
+    /// A new one that begins as another was after one of its turns. The other may be in use.
+    Fork {
+        /// The other.
+        thread: Box<str>,
+        /// The last of its turns that the new one has too.
+        last_turn: Box<str>,
+        /// What the new one is.
+        options: ThreadOptions,
+    },
 }
 
 impl ThreadChoice {
@@ -155,14 +185,16 @@ impl ThreadChoice {
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         match self {
-            Self::New(_) => None,
+            Self::New(_) | Self::Fork { .. } => None,
             Self::Existing(id, _) => Some(id),
         }
     }
 
-    pub(crate) fn options(&self) -> &ThreadOptions {
+    /// The id of a thread that a new one begins as.
+    pub(crate) fn source(&self) -> Option<&str> {
         match self {
-            Self::New(options) | Self::Existing(_, options) => options,
+            Self::Fork { thread, .. } => Some(thread),
+            Self::New(_) | Self::Existing(..) => None,
         }
     }
 }

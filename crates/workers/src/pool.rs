@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use approvals::Approvals;
-use codex::Frame;
+use codex::{Frame, ThreadOptions};
 use store::Store;
 use supervise::Ledger;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify as Bell, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -22,6 +24,7 @@ use crate::post::{Post, Wish, lock};
 use crate::record;
 use crate::refused::Refused;
 use crate::shared::Shared;
+use crate::tips::{TIPS_MAX, Tips};
 use crate::turn::Turn;
 use crate::view::{GroupView, Load, TurnView, WorkerState, WorkerView, unix_ms};
 
@@ -33,7 +36,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pool of workers. Clones share it; when the last one is dropped, its workers are killed, but for detached ones.
 #[derive(Clone)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     keepers: Arc<Keepers>,
 }
 
@@ -72,7 +75,23 @@ impl Pool {
             }
         }
         let board = Board::new(slots, plan.limits.queue_max);
-        let shared = Arc::new(Shared::new(plan, posts, board, store, approvals, ledger, notify));
+        let shared = Arc::new(Shared {
+            plan,
+            posts,
+            board: Mutex::new(board),
+            parked: Mutex::default(),
+            words: Mutex::default(),
+            tips_loaded: watch::Sender::new(false),
+            tips: Mutex::new(Tips::new(TIPS_MAX)),
+            store,
+            approvals,
+            ledger,
+            notify,
+            freed: Bell::new(),
+            runtime: Handle::current(),
+            unread: Mutex::default(),
+        });
+        shared.see_to(Arc::clone(&shared).load_tips());
         shared.see_to(keeper::end_strays(Arc::clone(&shared)));
         let mut keeping = JoinSet::new();
         for post in &shared.posts {
@@ -95,6 +114,7 @@ impl Pool {
             key: order.caller.key.clone(),
             group,
             thread: order.thread.id().map(Into::into),
+            beside: order.thread.source().map(Into::into),
             decision_timeout: order.decision_timeout,
         };
         let order = Arc::new(order);
@@ -123,6 +143,23 @@ impl Pool {
     pub fn parked_by_call(&self, call: &str, caller: &Caller) -> Option<Turn> {
         let running = self.shared.claim_by_call(call, caller)?;
         Some(Turn::new(running, Arc::clone(&self.shared)))
+    }
+
+    /// Whether a call of the caller's tool waits for its result.
+    #[must_use]
+    pub fn is_waiting_for(&self, call: &str, caller: &Caller) -> bool {
+        self.shared.parked().is_waiting_for(call, caller)
+    }
+
+    /// Gives up every turn of a key that waits without being read, as when the key is revoked.
+    pub fn cancel_parked(&self, key: &str) {
+        self.shared.cancel_parked(key);
+    }
+
+    /// The calls of its caller's tools that a turn waits for, in the order in which they came.
+    #[must_use]
+    pub fn waiting_calls(&self, turn: &str) -> Vec<Box<str>> {
+        self.shared.parked().of_turn(turn)
     }
 
     /// Gives a call of the caller's tool its result.
@@ -171,6 +208,12 @@ impl Pool {
             age_ms: u64::try_from(lease.since.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
         views.collect()
+    }
+
+    /// Whether no more turns are begun.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.shared.board().is_draining()
     }
 
     /// How full the pool is.
@@ -230,16 +273,25 @@ impl Pool {
 
     /// What is known of the thread of an order: only its owner and operators may use it.
     async fn record_of(&self, order: &Order) -> Result<store::Thread, Refused> {
-        let ThreadChoice::Existing(id, options) = &order.thread else {
-            return Ok(self.new_record(order, "", order.thread.options()));
+        let (id, options) = match &order.thread {
+            ThreadChoice::New(options) => return Ok(self.new_record(order, "", options)),
+            ThreadChoice::Existing(thread, options) => (thread, options),
+            ThreadChoice::Fork { thread, options, .. } => {
+                let source = self.known(order, thread, options).await?;
+                return Ok(store::Thread { group: source.group, ..self.new_record(order, "", options) });
+            }
         };
-        let no_such_thread = || Refused::NoSuchThread { thread: id.clone() };
+        self.known(order, id, options).await
+    }
+
+    async fn known(&self, order: &Order, id: &str, options: &ThreadOptions) -> Result<store::Thread, Refused> {
+        let no_such_thread = || Refused::NoSuchThread { thread: id.into() };
         if let Some(record) = self.shared.record_of_loaded(id) {
             return if order.caller.reaches(&record.key) { Ok(record) } else { Err(no_such_thread()) };
         }
         // What was noted a moment ago may not be readable yet.
         timeout(FLUSH_TIMEOUT, self.shared.store.flush()).await.ok();
-        let thread = id.to_string();
+        let thread = id.to_owned();
         let known = self.shared.store.read(move |reader| reader.thread(&thread)).await;
         match known.map_err(|error| Refused::NotReady { reason: error.to_string().into() })? {
             Some(record) if order.caller.reaches(&record.key) => Ok(record),
@@ -250,7 +302,7 @@ impl Pool {
         }
     }
 
-    fn new_record(&self, order: &Order, id: &str, options: &codex::ThreadOptions) -> store::Thread {
+    fn new_record(&self, order: &Order, id: &str, options: &ThreadOptions) -> store::Thread {
         let group = order.group.as_deref().unwrap_or(&self.shared.plan.groups[0].name);
         store::Thread {
             owner: self.shared.ledger.owner().to_string(),
@@ -261,7 +313,7 @@ impl Pool {
         }
     }
 
-    fn group_named(&self, name: &str) -> Result<usize, Refused> {
+    pub(crate) fn group_named(&self, name: &str) -> Result<usize, Refused> {
         let groups = &self.shared.plan.groups;
         groups.iter().position(|group| *group.name == *name).ok_or_else(|| Refused::NoSuchGroup {
             group: name.into(),
@@ -269,7 +321,7 @@ impl Pool {
         })
     }
 
-    async fn place(&self, want: Want, deadline: Instant) -> Result<Place, Refused> {
+    pub(crate) async fn place(&self, want: Want, deadline: Instant) -> Result<Place, Refused> {
         let id = self.shared.board().order(want, Instant::now().into_std())?;
         let waiting = Waiting { shared: &self.shared, id };
         let placed = poll_fn(|context| self.shared.board().poll_place(waiting.id, context));

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use codex::{Client, Thread};
-use tokio::sync::watch;
+use codex::{Client, ModelSummary, Thread};
+use tokio::sync::{OnceCell, watch};
 
 use crate::board::SlotId;
 use crate::register::Register;
@@ -54,6 +54,8 @@ pub(crate) struct Link {
     /// No other has it.
     pub(crate) number: u64,
     register: Mutex<Register>,
+    /// What its worker offers, once it has said so.
+    pub(crate) models: OnceCell<Vec<ModelSummary>>,
     /// Those that are loaded.
     threads: Mutex<HashMap<Box<str>, Loaded>>,
 }
@@ -152,7 +154,14 @@ impl Link {
     pub(crate) fn new(client: Client, persistence: Persistence) -> Self {
         static LINKS: AtomicU64 = AtomicU64::new(1);
         let number = LINKS.fetch_add(1, Ordering::Relaxed);
-        Self { client, persistence, number, register: Mutex::default(), threads: Mutex::default() }
+        Self {
+            client,
+            persistence,
+            number,
+            register: Mutex::default(),
+            models: OnceCell::new(),
+            threads: Mutex::default(),
+        }
     }
 
     pub(crate) fn register(&self) -> MutexGuard<'_, Register> {

@@ -36,9 +36,18 @@ pub enum Refused {
         /// Its id.
         thread: Box<str>,
     },
+    /// The thread does not stand any more where the order would go on.
+    #[error("the thread {thread:?} has gone on meanwhile: fork it, or start a new one")]
+    MovedOn {
+        /// Its id.
+        thread: Box<str>,
+    },
     /// The worker was gone before it was asked.
     #[error("the worker is gone: try again")]
     WorkerGone,
+    /// The worker cannot take the history of the order; no turn was begun.
+    #[error("the history cannot be put into the thread: {0}")]
+    History(#[source] CallError),
     /// The worker did not do it.
     #[error(transparent)]
     Worker(#[from] CallError),
@@ -56,6 +65,6 @@ impl Refused {
 
     /// Whether the worker took too long to answer: it may not hear anything any more.
     pub(crate) fn is_silence(&self) -> bool {
-        matches!(self, Self::Worker(error) if error.is_timeout())
+        matches!(self, Self::Worker(error) | Self::History(error) if error.is_timeout())
     }
 }

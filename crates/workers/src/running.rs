@@ -8,12 +8,13 @@ use std::task::{Context, Poll};
 use std::time::{Instant, SystemTime};
 
 use approvals::Stamp;
-use codex::{CallError, Input, TurnError, TurnEvent, TurnStatus, Usage};
+use codex::{CallError, Input, Thread, TurnError, TurnEvent, TurnStatus, Usage};
 use futures_util::Stream as _;
 use store::Change;
 
 use crate::board::LeaseId;
 use crate::notice::{At, Notice};
+use crate::plan::Afterwards;
 use crate::post::{Link, Persistence, Post};
 use crate::shared::Shared;
 use crate::view::unix_ms;
@@ -30,10 +31,14 @@ pub(crate) struct Running {
     pub(crate) post: Arc<Post>,
     pub(crate) link: Arc<Link>,
     record: Box<store::Thread>,
-    usage: Usage,
+    /// Whether the model's own answers tell what is used.
+    counts_answers: bool,
     /// How many items of each kind that may have had an effect have begun.
     begun: BTreeMap<Box<str>, u32>,
     has_ended: bool,
+    afterwards: Afterwards,
+    /// The thread, once it is to be forgotten.
+    forgotten: Option<Thread>,
     /// An event about a request that is not on record yet.
     pub(crate) held: Option<TurnEvent>,
     place: Held,
@@ -53,7 +58,14 @@ impl Drop for Held {
 }
 
 impl Running {
-    pub(crate) fn new(turn: codex::Turn, post: Arc<Post>, link: Arc<Link>, record: store::Thread, place: Held) -> Self {
+    pub(crate) fn new(
+        turn: codex::Turn,
+        post: Arc<Post>,
+        link: Arc<Link>,
+        record: store::Thread,
+        afterwards: Afterwards,
+        place: Held,
+    ) -> Self {
         let at = At {
             thread: turn.thread().into(),
             turn: turn.id().into(),
@@ -68,9 +80,11 @@ impl Running {
             post,
             link,
             record,
-            usage: Usage::default(),
+            counts_answers: false,
             begun: BTreeMap::new(),
             has_ended: false,
+            afterwards,
+            forgotten: None,
             held: None,
             place,
         };
@@ -115,6 +129,11 @@ impl Running {
         }
     }
 
+    /// Its thread is forgotten when it is over.
+    pub(crate) fn leave_nothing(&mut self) {
+        self.afterwards = Afterwards::Goes;
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
@@ -146,11 +165,13 @@ impl Running {
         }
         let error = if status == TurnStatus::Lost { Some(self.explained(error)) } else { error };
         self.record.unsaid = self.place.shared.words().take_json(&self.at.thread);
-        self.write_down(store::TurnState::Ended);
-        if let Some(loaded) = self.link.threads().get_mut(&*self.at.thread) {
-            loaded.record.unsaid.clone_from(&self.record.unsaid);
+        self.record.history_hash = None;
+        self.place.shared.tips().remove(&self.at.thread);
+        match self.afterwards {
+            Afterwards::Stays => self.write_down(store::TurnState::Ended),
+            Afterwards::Goes => self.forget_thread(),
         }
-        self.write_usage();
+        self.write_usage(&Usage::default(), 1);
         self.tell(Notice::TurnEnded { at: self.at.clone(), status, error: error.clone() });
         TurnEvent::TurnEnded { status, error }
     }
@@ -162,7 +183,12 @@ impl Running {
 
     fn see(&mut self, event: &TurnEvent) {
         match event {
-            TurnEvent::TokenUsage { last, .. } => add(&mut self.usage, last),
+            // Where the model's own answers are told, they come first.
+            TurnEvent::ModelAnswered { usage: Some(usage) } => {
+                self.counts_answers = true;
+                self.count(usage);
+            }
+            TurnEvent::TokenUsage { last, .. } if !self.counts_answers => self.count(last),
             TurnEvent::ItemStarted { item } => {
                 if !HARMLESS.contains(&&*item.kind) {
                     *self.begun.entry(item.kind.clone()).or_default() += 1;
@@ -190,19 +216,35 @@ impl Running {
     fn write_down(&self, state: store::TurnState) {
         let used_at = unix_ms(SystemTime::now()).cast_signed();
         let record = store::Thread { last_turn_state: Some(state), used_at, ..(*self.record).clone() };
+        if let Some(loaded) = self.link.threads().get_mut(&*self.at.thread) {
+            loaded.record = record.clone();
+        }
         self.place.shared.store.note(Change::Thread(record));
     }
 
-    fn write_usage(&self) {
+    /// Nothing goes on from here; its worker is told once the place is free.
+    fn forget_thread(&mut self) {
+        let loaded = self.link.threads().remove(&*self.at.thread);
+        self.forgotten = loaded.map(|loaded| loaded.thread);
+        self.place.shared.store.note(Change::ThreadGone { id: self.at.thread.to_string() });
+    }
+
+    /// Tokens are written down as they are used: a turn may wait for long, or never end.
+    fn count(&self, usage: &Usage) {
+        self.write_usage(usage, 0);
+        self.tell(Notice::TokensUsed { at: self.at.clone(), usage: *usage });
+    }
+
+    fn write_usage(&self, usage: &Usage, turns: i64) {
         let added = store::UsageAdded {
             key: self.record.key.clone(),
             thread: self.record.id.clone(),
             day: Stamp::now().to_string().chars().take(DAY_CHARS).collect(),
-            input: self.usage.input_tokens.cast_signed(),
-            cached: self.usage.cached_input_tokens.cast_signed(),
-            output: self.usage.output_tokens.cast_signed(),
-            reasoning: self.usage.reasoning_output_tokens.cast_signed(),
-            turns: 1,
+            input: usage.input_tokens.cast_signed(),
+            cached: usage.cached_input_tokens.cast_signed(),
+            output: usage.output_tokens.cast_signed(),
+            reasoning: usage.reasoning_output_tokens.cast_signed(),
+            turns,
         };
         self.place.shared.store.note(Change::Usage(added));
     }
@@ -215,14 +257,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.link.register().forget(&self.at.thread);
+        if let Some(thread) = self.forgotten.take() {
+            self.place.shared.unload(thread);
+        }
     }
-}
-
-fn add(sum: &mut Usage, more: &Usage) {
-    sum.total_tokens += more.total_tokens;
-    sum.input_tokens += more.input_tokens;
-    sum.cached_input_tokens += more.cached_input_tokens;
-    sum.cache_write_input_tokens += more.cache_write_input_tokens;
-    sum.output_tokens += more.output_tokens;
-    sum.reasoning_output_tokens += more.reasoning_output_tokens;
 }

@@ -7,7 +7,7 @@ use approvals::Approvals;
 use store::Store;
 use supervise::Ledger;
 use tokio::runtime::Handle;
-use tokio::sync::Notify as Bell;
+use tokio::sync::{Notify as Bell, watch};
 use tokio::task::JoinSet;
 
 use crate::board::{Board, SlotId};
@@ -16,52 +16,31 @@ use crate::notice::{Notice, Notify};
 use crate::parked::Parked;
 use crate::plan::{Group, Plan};
 use crate::post::{Post, lock};
+use crate::tips::Tips;
 use crate::view::WorkerState;
 use crate::words::Words;
 
 pub(crate) struct Shared {
     pub(crate) plan: Plan,
     pub(crate) posts: Vec<Arc<Post>>,
-    board: Mutex<Board>,
-    parked: Mutex<Parked>,
-    words: Mutex<Words>,
+    pub(crate) board: Mutex<Board>,
+    pub(crate) parked: Mutex<Parked>,
+    pub(crate) words: Mutex<Words>,
+    /// Whether the tips that were kept are read.
+    pub(crate) tips_loaded: watch::Sender<bool>,
+    pub(crate) tips: Mutex<Tips>,
     pub(crate) store: Store,
     pub(crate) approvals: Approvals,
     pub(crate) ledger: Ledger,
     pub(crate) notify: Notify,
-    /// Rung whenever a place becomes free.
+    /// Rung whenever a place becomes free, or a worker is in another state.
     pub(crate) freed: Bell,
-    runtime: Handle,
+    pub(crate) runtime: Handle,
     /// Turns that begin, and those that nobody reads, on their way to their end.
-    unread: Mutex<JoinSet<()>>,
+    pub(crate) unread: Mutex<JoinSet<()>>,
 }
 
 impl Shared {
-    pub(crate) fn new(
-        plan: Plan,
-        posts: Vec<Arc<Post>>,
-        board: Board,
-        store: Store,
-        approvals: Approvals,
-        ledger: Ledger,
-        notify: Notify,
-    ) -> Self {
-        Self {
-            plan,
-            posts,
-            board: Mutex::new(board),
-            parked: Mutex::default(),
-            words: Mutex::default(),
-            store,
-            approvals,
-            ledger,
-            notify,
-            freed: Bell::new(),
-            runtime: Handle::current(),
-            unread: Mutex::default(),
-        }
-    }
-
     /// The board. Nothing is awaited under this lock.
     pub(crate) fn board(&self) -> MutexGuard<'_, Board> {
         lock(&self.board)
@@ -73,6 +52,10 @@ impl Shared {
 
     pub(crate) fn words(&self) -> MutexGuard<'_, Words> {
         lock(&self.words)
+    }
+
+    pub(crate) fn tips(&self) -> MutexGuard<'_, Tips> {
+        lock(&self.tips)
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -110,5 +93,6 @@ impl Shared {
         });
         let (worker, group) = ((&*post.name).into(), self.group(post).name.clone());
         (self.notify)(Notice::WorkerState { worker, group, state, reason });
+        self.freed.notify_waiters();
     }
 }

@@ -11,6 +11,7 @@ use futures_util::Stream;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::notice::At;
+use crate::parked::{NoSuchCall, ToolResult};
 use crate::running::Running;
 use crate::shared::Shared;
 
@@ -80,6 +81,35 @@ impl Turn {
         }
     }
 
+    /// Gives a call of the caller's tool, which this turn waits for, its result.
+    ///
+    /// # Errors
+    /// [`NoSuchCall`].
+    pub fn answer_call(&self, call: &str, result: ToolResult) -> Result<(), NoSuchCall> {
+        self.shared.answer_call_of(&self.at.turn, call, result)
+    }
+
+    /// Gives it up: it is interrupted, also if it waits for somebody.
+    pub fn cancel(mut self) {
+        if let Some(running) = self.running.take() {
+            self.shared.close(running);
+        }
+    }
+
+    /// Leaves it to itself: it goes on waiting, or runs on to its end.
+    pub fn leave(mut self) {
+        if let Some(running) = self.running.take() {
+            self.shared.leave(running);
+        }
+    }
+
+    /// Its thread is forgotten when it is over, as if it had been ordered so.
+    pub fn leave_nothing(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.leave_nothing();
+        }
+    }
+
     /// Whether it waits for a decision or for the result of a caller's tool.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
@@ -105,10 +135,16 @@ impl Turn {
             }
         }
         let Poll::Ready(name) = named else { return Poll::Pending };
-        self.timer.as_mut().reset(Instant::now() + self.shared.limits().stall_timeout);
+        let due = Instant::now() + self.shared.limits().stall_timeout;
+        self.timer.as_mut().reset(self.interrupted_until.map_or(due, |until| until.min(due)));
         let is_on_record = name.is_some();
         name.into_iter().for_each(|name| *request = name);
-        Poll::Ready(running.held.take().filter(|_| is_on_record))
+        // A call that was answered before anybody read of it is over.
+        let is_open = |event: &TurnEvent| match event {
+            TurnEvent::ToolWanted { call, .. } => self.shared.parked().is_expected(call, &self.at.thread),
+            _ => true,
+        };
+        Poll::Ready(running.held.take().filter(|event| is_on_record && is_open(event)))
     }
 
     fn told(&mut self, mut event: TurnEvent) -> Option<TurnEvent> {

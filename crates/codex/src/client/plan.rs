@@ -5,7 +5,9 @@ pub(super) mod v2;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::abilities::{Abilities, Ability, Unable};
 
 /// Where and how a thread works. The safe choices are said explicitly, whatever the worker's own configuration says.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +28,12 @@ pub struct ThreadOptions {
     pub ephemeral: bool,
     /// Tools of the caller; they are experimental, and declared once and for all.
     pub tools: Vec<Tool>,
+    /// Whether what the model itself says is told too, tools as it chooses them and the end of each of its answers. That is
+    /// experimental: it is left out where it cannot be asked for.
+    pub raw_events: bool,
+    /// Whether it is a plain model, without the tools of an agent. The settings for that are the caller's to name; a worker
+    /// that would pass over them is not asked.
+    pub is_plain: bool,
     /// More of the worker's own settings, by their dotted names.
     pub config: BTreeMap<String, Value>,
 }
@@ -70,8 +78,7 @@ pub struct Tool {
 /// What a turn is given.
 #[derive(Clone, Debug, Default)]
 pub struct TurnOptions {
-    /// What the user says. With nothing the agent goes on with what the thread holds; a worker of the v1 dialect does
-    /// nothing then.
+    /// What the user says. With nothing the agent goes on with what the thread holds; older workers cannot.
     pub input: Vec<Input>,
     /// Another model from here on.
     pub model: Option<String>,
@@ -79,6 +86,8 @@ pub struct TurnOptions {
     pub effort: Option<String>,
     /// How reasoning is summarised: `auto`, `concise`, `detailed`, `none`.
     pub summary: Option<String>,
+    /// How fast the provider serves this turn: `priority`, `flex`, …; older workers pass over it.
+    pub service_tier: Option<String>,
     /// The JSON Schema that the answer must follow.
     pub output_schema: Option<Value>,
 }
@@ -124,4 +133,27 @@ impl ThreadOptions {
     pub fn in_directory(cwd: &str) -> Self {
         Self { cwd: Some(cwd.into()), ..Self::default() }
     }
+}
+
+/// What a worker must be able to do for a turn, whatever its dialect: it would pass over what it does not know.
+fn need_for(turn: &TurnOptions, abilities: &Abilities) -> Result<(), Unable> {
+    if turn.input.is_empty() {
+        abilities.need(Ability::EmptyTurns)?;
+    }
+    if turn.output_schema.is_some() {
+        abilities.need(Ability::OutputSchemas)?;
+    }
+    if turn.service_tier.is_some() {
+        abilities.need(Ability::ServiceTiers)?;
+    }
+    Ok(())
+}
+
+/// The instructions as the first item of the history: a worker that is given a history adds them behind it, or not at all.
+pub(super) fn with_instructions(mut history: Vec<Value>, mut options: ThreadOptions) -> (Vec<Value>, ThreadOptions) {
+    if let Some(text) = options.developer_instructions.take() {
+        let content = json!([{"type": "input_text", "text": text}]);
+        history.insert(0, json!({"type": "message", "role": "developer", "content": content}));
+    }
+    (history, options)
 }

@@ -17,16 +17,20 @@ use crate::dialect::Line;
 use crate::error::CallError;
 use crate::exchange::{Beginning, Naming};
 use crate::protocol::calls::{
-    ThreadCompactStart, ThreadInjectItems, ThreadList, ThreadResume, ThreadStart, ThreadTurnsList, TurnStart,
+    ThreadCompactStart, ThreadFork, ThreadInjectItems, ThreadList, ThreadResume, ThreadStart, ThreadTurnsList,
+    TurnStart,
 };
 use crate::protocol::{
-    Call, ThreadCompactStartParams, ThreadInjectItemsParams, ThreadListParams, ThreadTurnsListParams,
-    ThreadTurnsListResponse,
+    self, Call, SortDirection, ThreadCompactStartParams, ThreadInjectItemsParams, ThreadListParams,
+    ThreadTurnsListParams, ThreadTurnsListResponse, TurnItemsView,
 };
 use crate::v1::calls::{
     AddConversationListener, ConversationParams, ListConversations, ListConversationsParams, NewConversation,
     ResumeConversation, SendUserTurn,
 };
+
+/// How many of a thread's turns are looked at for one.
+const TURNS_LOOKED_AT: u32 = 20;
 
 /// How many pages of conversations are looked through for one; more have not been seen in any home.
 const PAGES_MAX: usize = 100;
@@ -99,10 +103,35 @@ impl Client {
         if !options.tools.is_empty() {
             self.need_experimental("thread/start.dynamicTools")?;
         }
+        let options = ThreadOptions { raw_events: options.raw_events && self.link.has_experimental_api, ..options };
         let abilities = self.abilities();
         let line = match abilities.dialect {
             Dialect::V2 => Line::of::<ThreadStart>(&plan::v2::start(&options, abilities)?),
             Dialect::V1 => Line::of::<NewConversation>(&plan::v1::start(&options, abilities)?),
+        };
+        self.open(line, options).await
+    }
+
+    /// Starts a thread that holds a history, items of the model's own kind such as earlier messages: the way where
+    /// [`Thread::inject`] is not known. Such a thread has no tools of the caller's.
+    ///
+    /// # Errors
+    /// [`CallError`]; the oldest workers cannot.
+    pub async fn start_thread_from(&self, history: Vec<Value>, options: ThreadOptions) -> Result<Thread, CallError> {
+        let abilities = self.abilities();
+        abilities.need(Ability::Histories)?;
+        if !options.tools.is_empty() {
+            return Err(abilities.unable("threads with both a history and tools of the client").into());
+        }
+        let (history, options) = plan::with_instructions(history, options);
+        let line = match abilities.dialect {
+            Dialect::V2 => {
+                self.need_experimental("thread/resume.history")?;
+                let items = history.into_iter().map(serde_json::from_value).collect::<Result<_, _>>();
+                let items = items.map_err(|error| unwritable(ThreadResume::METHOD, &error))?;
+                Line::of::<ThreadResume>(&plan::v2::told(items, &options))
+            }
+            Dialect::V1 => Line::of::<ResumeConversation>(&plan::v1::told(history, &options, abilities)?),
         };
         self.open(line, options).await
     }
@@ -125,6 +154,23 @@ impl Client {
                 Line::of::<ResumeConversation>(&plan::v1::resume(thread, path, &options, abilities)?)
             }
         };
+        self.open(line, options).await
+    }
+
+    /// A new thread that begins as another one was after that turn. The other may be in use. The tools of the other are
+    /// the new one's too.
+    ///
+    /// # Errors
+    /// [`CallError`]; older workers cannot.
+    pub async fn fork_thread(
+        &self,
+        thread: &str,
+        last_turn: &str,
+        options: ThreadOptions,
+    ) -> Result<Thread, CallError> {
+        let method = self.v2_method(ThreadFork::METHOD)?;
+        self.abilities().need(Ability::ForksAfterTurns)?;
+        let line = Line::named::<ThreadFork>(method, &plan::v2::fork(thread, last_turn, &options));
         self.open(line, options).await
     }
 
@@ -234,7 +280,7 @@ impl Thread {
             Dialect::V2 => Beginning {
                 naming: Naming::Answer,
                 listen: None,
-                start: Line::of::<TurnStart>(&plan::v2::turn(thread, &turn)),
+                start: Line::of::<TurnStart>(&plan::v2::turn(thread, &turn, abilities)?),
             },
             Dialect::V1 => {
                 let params = plan::v1::turn(thread, &turn, &self.options, self.model.as_deref(), abilities)?;
@@ -281,17 +327,31 @@ impl Thread {
         self.client.call::<ThreadTurnsList>(params).await
     }
 
+    /// One of its newest turns, with all its items; `None` if it is none of them.
+    ///
+    /// # Errors
+    /// [`CallError`]; older workers cannot.
+    pub async fn find_turn(&self, turn: &str) -> Result<Option<protocol::Turn>, CallError> {
+        self.client.v2_method(ThreadTurnsList::METHOD)?;
+        self.client.need_turn_pages()?;
+        let params = ThreadTurnsListParams {
+            items_view: Some(TurnItemsView::Full),
+            sort_direction: Some(SortDirection::Desc),
+            limit: Some(TURNS_LOOKED_AT),
+            ..ThreadTurnsListParams::new(&*self.id)
+        };
+        let page = self.client.call::<ThreadTurnsList>(params).await?;
+        Ok(page.data.into_iter().find(|found| *found.id == *turn))
+    }
+
     /// Puts items of the model's own kind, such as earlier messages, into the thread's history. They show as no items.
     ///
     /// # Errors
     /// [`CallError`]; older workers cannot.
     pub async fn inject(&self, items: Vec<Value>) -> Result<(), CallError> {
         self.client.v2_method(ThreadInjectItems::METHOD)?;
-        let unwritable = |error: serde_json::Error| CallError::Unwritable {
-            method: ThreadInjectItems::METHOD.into(),
-            reason: error.to_string().into(),
-        };
-        let items = items.iter().map(Json::of).collect::<Result<_, _>>().map_err(unwritable)?;
+        let items = items.iter().map(Json::of).collect::<Result<_, _>>();
+        let items = items.map_err(|error| unwritable(ThreadInjectItems::METHOD, &error))?;
         let params = ThreadInjectItemsParams { items, thread_id: self.id.to_string() };
         self.client.call::<ThreadInjectItems>(params).await.map(drop)
     }
@@ -323,6 +383,10 @@ impl Thread {
             }
         }
     }
+}
+
+fn unwritable(method: &str, error: &serde_json::Error) -> CallError {
+    CallError::Unwritable { method: method.into(), reason: error.to_string().into() }
 }
 
 fn parsed<'a, T: Deserialize<'a>>(method: &str, result: &'a Json) -> Result<T, CallError> {

@@ -88,7 +88,7 @@ impl Turn {
                         text.clear();
                         speaker = item;
                     }
-                    text += &more;
+                    text += &more.to_str();
                 }
                 // A review, for one, says its message whole and not in pieces.
                 TurnEvent::ItemCompleted { item } if &*item.kind == "agent_message" => {

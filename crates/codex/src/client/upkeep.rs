@@ -1,5 +1,5 @@
-//! What whoever keeps workers asks of one: whether it still answers, what passes on the wire, which threads it has loaded;
-//! and that it unloads one.
+//! What whoever keeps workers asks of one: whether it still answers, what passes on the wire, which threads it has loaded
+//! and which models it offers; and that it unloads a thread, or puts it away.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -12,12 +12,15 @@ use super::{Client, Thread};
 use crate::abilities::PROBE;
 use crate::dialect::Line;
 use crate::error::CallError;
-use crate::protocol::calls::{ThreadLoadedList, ThreadUnsubscribe};
-use crate::protocol::{Call, ThreadLoadedListParams, ThreadUnsubscribeParams};
+use crate::protocol::calls::{ModelList, ThreadArchive, ThreadLoadedList, ThreadUnarchive, ThreadUnsubscribe};
+use crate::protocol::{
+    Call, Model, ModelListParams, ReasoningEffortOption, ThreadArchiveParams, ThreadLoadedListParams,
+    ThreadUnarchiveParams, ThreadUnsubscribeParams,
+};
 use crate::tap::{Frame, Raw, Tap};
 use crate::waits::bounded;
 
-/// How many pages of loaded threads are read; the real worker tells them all on the first.
+/// How many pages of loaded threads or of models are read; the real worker tells them all on the first.
 const PAGES_MAX: usize = 100;
 
 impl Client {
@@ -76,7 +79,72 @@ impl Client {
     }
 }
 
+/// A model that a worker offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelSummary {
+    /// Its id, by which a thread or a turn names it.
+    pub id: Box<str>,
+    /// Its name for people.
+    pub display_name: Box<str>,
+    /// How hard it can think, as far as the worker says.
+    pub efforts: Vec<Box<str>>,
+    /// Whether it is the worker's own choice.
+    pub is_default: bool,
+}
+
+impl Client {
+    /// The models that the worker offers, without those that it hides.
+    ///
+    /// # Errors
+    /// [`CallError`]; workers of the v1 dialect cannot tell.
+    pub async fn models(&self) -> Result<Vec<ModelSummary>, CallError> {
+        self.v2_method(ModelList::METHOD)?;
+        let (mut models, mut cursor) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let page = self.call::<ModelList>(ModelListParams { cursor, ..ModelListParams::default() }).await?;
+            let shown = page.data.into_iter().filter(|model| matches!(model, Model { hidden: false, .. }));
+            models.extend(shown.map(ModelSummary::from));
+            match page.next_cursor {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        Ok(models)
+    }
+}
+
+impl From<Model> for ModelSummary {
+    fn from(model: Model) -> Self {
+        let Model { id, display_name, supported_reasoning_efforts: efforts, is_default, .. } = model;
+        let word = |ReasoningEffortOption { reasoning_effort: effort, .. }| effort.as_str().into();
+        Self {
+            id: id.into(),
+            display_name: display_name.into(),
+            efforts: efforts.into_iter().map(word).collect(),
+            is_default,
+        }
+    }
+}
+
 impl Thread {
+    /// Puts the thread away: it is listed no more, and must be unarchived before it can be used again.
+    ///
+    /// # Errors
+    /// [`CallError`]; older workers cannot.
+    pub async fn archive(&self) -> Result<(), CallError> {
+        self.client().v2_method(ThreadArchive::METHOD)?;
+        self.client().call::<ThreadArchive>(ThreadArchiveParams { thread_id: self.id().into() }).await.map(drop)
+    }
+
+    /// Gets it back after [`Self::archive`], to be resumed.
+    ///
+    /// # Errors
+    /// [`CallError`]; older workers cannot.
+    pub async fn unarchive(&self) -> Result<(), CallError> {
+        self.client().v2_method(ThreadUnarchive::METHOD)?;
+        self.client().call::<ThreadUnarchive>(ThreadUnarchiveParams { thread_id: self.id().into() }).await.map(drop)
+    }
+
     /// Lets go of the thread: nothing more is heard of it, and [`Client::resume_thread`] must come before its next turn. The
     /// end of a turn that was dropped is waited for.
     ///

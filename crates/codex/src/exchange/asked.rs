@@ -1,6 +1,7 @@
 //! What the worker asks and waits for: each request is answered exactly once, by whoever decides, or declined when its
 //! deadline passes, when nobody can decide, or when its turn is over.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -52,6 +53,8 @@ const OPEN_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct OpenRequests {
     open: HashMap<RequestId, Asked>,
+    /// How many of them each thread has.
+    threads: HashMap<Box<str>, usize>,
     bytes: usize,
     /// Those that nobody has looked at.
     fresh: VecDeque<RequestId>,
@@ -75,7 +78,12 @@ impl OpenRequests {
         }
         self.bytes += bytes;
         self.fresh.push_back(asked.id.clone());
-        self.open.insert(asked.id.clone(), asked);
+        if let Some(thread) = &asked.thread {
+            *self.threads.entry(thread.clone()).or_default() += 1;
+        }
+        if let Some(earlier) = self.open.insert(asked.id.clone(), asked) {
+            self.uncount(&earlier);
+        }
         Some(())
     }
 
@@ -140,17 +148,29 @@ impl OpenRequests {
     }
 
     pub(crate) fn is_waiting(&self, thread: &str) -> bool {
-        self.open.values().any(|asked| asked.thread.as_deref() == Some(thread))
+        self.threads.contains_key(thread)
     }
 
     pub(crate) fn get(&self, id: &RequestId) -> Option<&Asked> {
         self.open.get(id)
     }
 
+    fn uncount(&mut self, asked: &Asked) {
+        self.bytes -= asked.bytes();
+        if let Some(thread) = &asked.thread
+            && let Entry::Occupied(mut count) = self.threads.entry(thread.clone())
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+
     /// It is answered, or needs no answer any more.
     pub(crate) fn close(&mut self, id: &RequestId) -> Option<Asked> {
         let asked = self.open.remove(id)?;
-        self.bytes -= asked.bytes();
+        self.uncount(&asked);
         self.fresh.retain(|fresh| fresh != id);
         self.waiting.retain(|waiting| waiting != id);
         if let Some(decider) = self.deciders.remove(id) {
@@ -184,6 +204,7 @@ impl OpenRequests {
     /// The connection is over: nothing waits any more.
     pub(crate) fn finish(&mut self) {
         self.open.clear();
+        self.threads.clear();
         self.bytes = 0;
         self.fresh.clear();
         self.waiting.clear();

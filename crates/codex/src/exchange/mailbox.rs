@@ -8,6 +8,7 @@ use std::mem::{discriminant, take};
 use std::task::{Context, Poll, Waker};
 
 use crate::event::{ConnectionEvent, PlanStep, TurnEvent};
+use crate::text::Text;
 
 /// What a mailbox has to know of an event.
 pub(crate) trait Letter: Sized {
@@ -158,6 +159,7 @@ impl Letter for TurnEvent {
             Self::ItemStarted { item } | Self::ItemCompleted { item } => item.raw.get().len(),
             Self::ApprovalWanted { params, .. } => params.get().len(),
             Self::ToolWanted { call, tool, arguments, .. } => call.len() + tool.len() + arguments.get().len(),
+            Self::ToolChosen { call, tool, arguments } => call.len() + tool.len() + arguments.len(),
             Self::Raw { method, params } => method.len() + params.get().len(),
             Self::Warning { message } => message.len(),
             Self::ToolProgress { item, message } => item.len() + message.len(),
@@ -166,7 +168,11 @@ impl Letter for TurnEvent {
             Self::TurnStarted { thread, turn } => thread.len() + turn.len(),
             Self::ReasoningPart { item, .. } => item.len(),
             Self::ApprovalResolved { request } => request.len(),
-            Self::Compacted | Self::TokenUsage { .. } | Self::Cut { .. } | Self::TurnEnded { .. } => 0,
+            Self::Compacted
+            | Self::TokenUsage { .. }
+            | Self::ModelAnswered { .. }
+            | Self::Cut { .. }
+            | Self::TurnEnded { .. } => 0,
         }
     }
 
@@ -175,6 +181,8 @@ impl Letter for TurnEvent {
             self,
             Self::TurnStarted { .. }
                 | Self::ApprovalWanted { .. }
+                | Self::ToolChosen { .. }
+                | Self::ModelAnswered { .. }
                 | Self::ToolWanted { .. }
                 | Self::ApprovalResolved { .. }
                 | Self::ItemCompleted { .. }
@@ -192,7 +200,7 @@ impl Letter for TurnEvent {
             return None;
         }
         match (piece(self), piece(&mut next)) {
-            (Some((place, text)), Some((other, more))) if place == other => text.push_str(more),
+            (Some((place, text)), Some((other, more))) if place == other => text.push(more),
             _ => return Some(next),
         }
         None
@@ -208,7 +216,7 @@ fn long(text: Option<&str>) -> usize {
 }
 
 /// A piece of a text, and which text it is a piece of.
-fn piece(event: &mut TurnEvent) -> Option<((&str, u32), &mut String)> {
+fn piece(event: &mut TurnEvent) -> Option<((&str, u32), &mut Text)> {
     match event {
         TurnEvent::Text { item, text }
         | TurnEvent::CommandOutput { item, text }
@@ -292,6 +300,19 @@ mod tests {
                 r#"{"type":"text","item":"b","text":"four"}"#,
             ]
         );
+    }
+
+    #[test]
+    fn pieces_are_merged_as_the_worker_wrote_them() {
+        let mut mailbox = Mailbox::new(1000);
+        for json in [r#""a\u0062\n""#, r#""\ud83d\ude42""#, r#""c\\""#] {
+            let text = Text::from_json(json).unwrap();
+            mailbox.post(TurnEvent::Reasoning { item: "r".into(), index: 0, text });
+        }
+        let Some(TurnEvent::Reasoning { text, .. }) = mailbox.letters.front() else { panic!("they became one") };
+        assert_eq!(text.as_json(), r"a\u0062\n\ud83d\ude42c\\");
+        assert_eq!(text.to_str(), "ab\n🙂c\\");
+        assert_eq!(mailbox.bytes, EVENT_BYTES + 1 + text.len());
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub struct NewConversationParams {
     /// What the model is told first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_instructions: Option<Box<str>>,
+    /// What it is told beside that; 0.45 passes over it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<Box<str>>,
     /// Whether the model can make plans; 0.45 needs to be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_plan_tool: Option<bool>,
@@ -117,6 +120,9 @@ pub struct ResumeConversationParams {
     /// Its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_id: Option<Box<str>>,
+    /// What it holds, as items of the model's own kind, if it was never stored; from 0.53 on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<Vec<Value>>,
     /// Settings that shall differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overrides: Option<NewConversationParams>,

@@ -16,6 +16,7 @@ use super::fields::Fields;
 use super::output::{Undecoded, base64};
 use super::plain;
 use crate::event::{Item, TurnError, TurnEvent, TurnStatus, to_snake_case};
+use crate::text::Text;
 
 /// Which of two twin messages the worker's version sends, as far as it has shown.
 #[derive(Debug, Default)]
@@ -196,7 +197,7 @@ impl RunningTurn {
             return Some(());
         }
         let item = self.message_item(message, events);
-        events.push(TurnEvent::Text { item, text: text.into() });
+        events.push(TurnEvent::Text { item, text: text.into_string().into() });
         Some(())
     }
 
@@ -401,7 +402,7 @@ impl OpenItem {
 
     /// The output of a patch is told as that of a command.
     fn output(&self, id: &str, text: String) -> Option<TurnEvent> {
-        let (item, text) = (id.into(), Some(text).filter(|text| !text.is_empty())?);
+        let (item, text) = (id.into(), Text::from(Some(text).filter(|text| !text.is_empty())?));
         Some(match &*self.kind {
             FILE_CHANGE => TurnEvent::FileChangeOutput { item, text },
             _ => TurnEvent::CommandOutput { item, text },
@@ -426,11 +427,11 @@ impl Thinking {
             return TurnEvent::Reasoning {
                 item,
                 index: fields.get("content_index").unwrap_or_default(),
-                text: text.into(),
+                text: text.into_string().into(),
             };
         }
         let index = fields.get("summary_index").unwrap_or(self.parts.saturating_sub(1));
-        TurnEvent::ReasoningSummary { item, index, text: text.into() }
+        TurnEvent::ReasoningSummary { item, index, text: text.into_string().into() }
     }
 }
 

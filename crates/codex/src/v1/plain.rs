@@ -45,20 +45,41 @@ pub(crate) fn tool_status(fields: &Fields<'_>) -> &'static str {
     if has_failed { "failed" } else { "completed" }
 }
 
-/// The class of an error is a word, or an object whose one key is the word and whose value may hold a status.
+/// The class of an error is a word, or an object whose one key is the word and whose value may hold a status. Workers up to
+/// 0.58 give none: they say it in their message.
 pub(crate) fn turn_error(fields: &Fields<'_>) -> Option<TurnError> {
+    let message = fields.text("message")?;
     let class = fields.get::<Value>("codex_error_info").unwrap_or_default();
     let (kind, detail) = match &class {
         Value::String(kind) => (Some(kind), None),
         Value::Object(object) => object.iter().next().unzip(),
         _ => (None, None),
     };
-    let status = detail.and_then(|detail| detail["http_status_code"].as_u64());
+    let (said_kind, said_status) = said_class(&message).unzip();
+    let status = detail.and_then(|detail| detail["http_status_code"].as_u64()?.try_into().ok());
     Some(TurnError {
-        message: fields.text("message")?,
-        kind: kind.map(|kind| to_snake_case(kind)),
-        http_status: status.and_then(|status| status.try_into().ok()),
+        kind: kind.map(|kind| to_snake_case(kind)).or(said_kind.map(Into::into)),
+        http_status: if kind.is_some() { status } else { said_status.flatten() },
         details: fields.text("additional_details"),
+        message,
+    })
+}
+
+/// How each class of error begins; behind some of these stands the provider's status.
+const CLASSES: [(&str, &str); 7] = [
+    ("exceeded retry limit, last status: ", "response_too_many_failed_attempts"),
+    ("unexpected status ", "http_connection_failed"),
+    ("stream disconnected before completion", "response_stream_disconnected"),
+    ("Codex ran out of room in the model's context window", "context_window_exceeded"),
+    ("Quota exceeded", "usage_limit_exceeded"),
+    ("You've hit your usage limit", "usage_limit_exceeded"),
+    ("We're currently experiencing high demand", "internal_server_error"),
+];
+
+fn said_class(message: &str) -> Option<(&'static str, Option<u16>)> {
+    CLASSES.iter().find_map(|(beginning, kind)| {
+        let rest = message.strip_prefix(beginning)?;
+        Some((*kind, rest.split(' ').next().and_then(|word| word.parse().ok())))
     })
 }
 

@@ -271,9 +271,15 @@ async fn an_overloaded_worker_is_asked_again_until_the_deadline() {
     let thread = client.start_thread(ThreadOptions::default()).await.unwrap();
     assert_eq!(thread.start_turn("[[overload 1]]").await.unwrap().finish().await.status, TurnStatus::Completed);
     let client = client.with_timeout(Duration::from_millis(300));
-    let error = client.start_thread(ThreadOptions::default()).await.err().unwrap();
-    assert_eq!(error.trap(), Some(Trap::Overloaded), "{error}");
-    assert!(!error.work_may_have_run());
+    // What is asked for the last time just before the deadline may have no answer yet; so it is tried more than once.
+    for _ in 0..20 {
+        let error = client.start_thread(ThreadOptions::default()).await.err().unwrap();
+        if error.trap() == Some(Trap::Overloaded) {
+            return assert!(!error.work_may_have_run());
+        }
+        assert!(error.work_may_have_run(), "{error}");
+    }
+    panic!("no deadline was met by a worker that is always overloaded");
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use codex::abilities::Dialect;
 use codex::event::TurnStatus;
 use codex::requests::RequestKind;
-use codex::{ApprovalPolicy, CallError, Callbacks, Decision, Input, Options, ThreadOptions, TurnEvent};
+use codex::{ApprovalPolicy, CallError, Callbacks, Decision, Input, Options, ThreadOptions, TurnEvent, TurnOptions};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::support::{Place, item_status};
@@ -69,4 +70,38 @@ async fn a_worker_that_dies_loses_the_turn() {
     let thread = client.start_thread(ThreadOptions::in_directory("/")).await.unwrap();
     let finished = thread.start_turn("[[crash 2 exit 7]]").await.unwrap().finish().await;
     assert_eq!(finished.status, TurnStatus::Lost);
+}
+
+#[tokio::test]
+async fn a_thread_begins_with_its_instructions_and_its_history() {
+    let place = Place::new().of_old();
+    let client = place.start(Options::new("tests", "1.0")).await;
+    let said = |role: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]});
+    let brief = ThreadOptions { developer_instructions: Some("Be brief.".into()), ..ThreadOptions::in_directory("/") };
+    let thread = client.start_thread_from(vec![said("user", "First.")], brief).await.unwrap();
+    let finished = thread.start_turn("[[text]]").await.unwrap().finish().await;
+    assert_eq!((finished.status, finished.text.as_str()), (TurnStatus::Completed, "Hello from mock."));
+    client.stop().await;
+    let lines: Vec<Value> = place.captured().iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let resumed = lines.iter().find(|line| line["method"] == "resumeConversation").unwrap();
+    assert_eq!(resumed["params"]["history"], json!([said("developer", "Be brief."), said("user", "First.")]));
+}
+
+#[tokio::test]
+async fn what_the_worker_would_pass_over_is_refused() {
+    let place = Place::new().of_old();
+    let client = place.start(Options { experimental_api: true, ..Options::new("tests", "1.0") }).await;
+    let plain = client.start_thread(ThreadOptions { is_plain: true, ..ThreadOptions::in_directory("/") }).await;
+    assert!(plain.unwrap_err().to_string().ends_with("cannot do threads without tools of the agent"));
+    let thread = client.start_thread(ThreadOptions::in_directory("/")).await.unwrap();
+    let turns = [
+        (TurnOptions::default(), "turns without input"),
+        (TurnOptions { output_schema: Some(json!({})), ..TurnOptions::from("[[text]]") }, "output schemas"),
+        (TurnOptions { service_tier: Some("flex".into()), ..TurnOptions::from("[[text]]") }, "service tiers"),
+    ];
+    for (options, what) in turns {
+        let refusal = thread.start_turn(options).await.map(drop).unwrap_err().to_string();
+        assert!(refusal.ends_with(&format!("cannot do {what}")), "{refusal}");
+    }
+    client.stop().await;
 }

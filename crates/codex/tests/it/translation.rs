@@ -66,6 +66,51 @@ fn check(recording: &str, expected: &Expect) {
 }
 
 #[test]
+fn a_delta_is_kept_as_the_worker_wrote_it() {
+    let params =
+        |delta: &str| Json::new(&format!(r#"{{"threadId":"t","turnId":"u","itemId":"i","delta":{delta}}}"#)).unwrap();
+    let written = params(r#""a\u0041\/\ud83d\ude42\n\\""#);
+    let delta = v2::delta("item/agentMessage/delta", &written).unwrap();
+    let TurnEvent::Text { item, text } = delta.event else { panic!("it is text") };
+    assert_eq!((&*item, text.as_json()), ("i", r"a\u0041\/\ud83d\ude42\n\\"));
+    assert_eq!(text.to_str(), "aA/🙂\n\\");
+    for unusable in [r#""\ud83d""#, r#""\ude42x""#, "7", "null", "[]"] {
+        let params = params(unusable);
+        assert!(v2::delta("item/agentMessage/delta", &params).is_none(), "{unusable}");
+        let told = v2::notification("item/agentMessage/delta", &params);
+        let Some(Told::Turn(Placed { event: TurnEvent::Raw { params: raw, .. }, .. })) = told else {
+            panic!("{unusable} is passed on as it came");
+        };
+        assert_eq!(raw, params);
+    }
+}
+
+#[test]
+fn what_the_model_itself_says() {
+    let path = transcripts().join("raw-tools.jsonl");
+    let lines = received(&path);
+    let told = lines.iter().filter_map(placed).filter_map(|placed| match placed.event {
+        TurnEvent::ToolChosen { call, tool, arguments } => Some(format!("{call}: {tool} {arguments}")),
+        TurnEvent::ModelAnswered { usage } => {
+            Some(format!("answered with {} tokens", usage.map_or(0, |usage| usage.total_tokens)))
+        }
+        TurnEvent::ToolWanted { call, .. } => Some(format!("{call} wanted")),
+        _ => None,
+    });
+    let mut told: Vec<String> = told.collect();
+    // How the first call and the rest of the answer race is not ours to decide.
+    told.sort();
+    expect![[r#"
+        answered with 110 tokens
+        answered with 220 tokens
+        call_1 wanted
+        call_1: ask_operator {"question":"q1"}
+        call_2 wanted
+        call_2: ask_operator {"question":"q2"}"#]]
+    .assert_eq(&told.join("\n"));
+}
+
+#[test]
 fn a_reasoning_turn() {
     check(
         "turn-reasoning",
@@ -202,7 +247,12 @@ fn every_recorded_method_becomes_the_event_it_should() {
                 continue;
             };
             let event = placed(&message).map_or("–".into(), |placed| name_of(&placed.event));
-            let known = table.entry(method.into()).or_insert_with(|| event.clone());
+            // Of the model's own items only some tell what no other event does.
+            let method = match (method, message["params"]["item"]["type"].as_str()) {
+                ("rawResponseItem/completed", Some(kind)) => format!("{method} {kind}"),
+                _ => method.into(),
+            };
+            let known = table.entry(method.clone()).or_insert_with(|| event.clone());
             assert_eq!(*known, event, "{method} in {}", path.display());
         }
     }
@@ -226,6 +276,11 @@ fn every_recorded_method_becomes_the_event_it_should() {
         item/reasoning/textDelta                 reasoning
         item/started                             item_started
         item/tool/call                           tool_wanted
+        rawResponse/completed                    model_answered
+        rawResponseItem/completed function_call  tool_chosen
+        rawResponseItem/completed function_call_output raw
+        rawResponseItem/completed message        raw
+        rawResponseItem/completed reasoning      raw
         remoteControl/status/changed             –
         serverRequest/resolved                   approval_resolved
         thread/archived                          –
@@ -260,7 +315,7 @@ fn every_recorded_turn_ends_once_and_its_text_is_whole() {
             let (is_over, texts) = turns.entry(id).or_default();
             let event = Some(placed.event).filter(|_| !*is_over);
             match event {
-                Some(TurnEvent::Text { item, text }) => texts.entry(item).or_default().push_str(&text),
+                Some(TurnEvent::Text { item, text }) => texts.entry(item).or_default().push_str(&text.to_str()),
                 Some(TurnEvent::ItemCompleted { item }) if &*item.kind == "agent_message" => {
                     // A connection can opt out of deltas.
                     if let Some(text) = texts.get(&item.id) {

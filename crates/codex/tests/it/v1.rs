@@ -297,16 +297,16 @@ fn errors_of_0_45() {
         &expect![[r#"
         27 turn_started {"thread":"00000000-0000-7000-8000-000000000001","turn":"27"}
         27 error {"error":{"details":null,"http_status":null,"kind":null,"message":"stream error: exceeded retry limit, last status: 429 Too Many Requests; retrying 1/1 in 204ms…"},"will_retry":true}
-        27 error {"error":{"details":null,"http_status":null,"kind":null,"message":"exceeded retry limit, last status: 429 Too Many Requests"},"will_retry":false}
-        27 turn_ended {"error":{"details":null,"http_status":null,"kind":null,"message":"exceeded retry limit, last status: 429 Too Many Requests"},"status":"failed"}
+        27 error {"error":{"details":null,"http_status":429,"kind":"response_too_many_failed_attempts","message":"exceeded retry limit, last status: 429 Too Many Requests"},"will_retry":false}
+        27 turn_ended {"error":{"details":null,"http_status":429,"kind":"response_too_many_failed_attempts","message":"exceeded retry limit, last status: 429 Too Many Requests"},"status":"failed"}
         33 turn_started {"thread":"00000000-0000-7000-8000-000000000001","turn":"33"}
         33 item_started {"item":{"id":"agent_message-33-1","kind":"agent_message","status":null}}
         33 text {"item":"agent_message-33-1","text":"partial"}
         33 error {"error":{"details":null,"http_status":null,"kind":null,"message":"stream error: stream disconnected before completion: stream closed before response.completed; retrying 1/1 in 189ms…"},"will_retry":true}
         33 item_started {"item":{"id":"agent_message-33-2","kind":"agent_message","status":null}}
         33 text {"item":"agent_message-33-2","text":"partial"}
-        33 error {"error":{"details":null,"http_status":null,"kind":null,"message":"stream disconnected before completion: stream closed before response.completed"},"will_retry":false}
-        33 turn_ended {"error":{"details":null,"http_status":null,"kind":null,"message":"stream disconnected before completion: stream closed before response.completed"},"status":"failed"}
+        33 error {"error":{"details":null,"http_status":null,"kind":"response_stream_disconnected","message":"stream disconnected before completion: stream closed before response.completed"},"will_retry":false}
+        33 turn_ended {"error":{"details":null,"http_status":null,"kind":"response_stream_disconnected","message":"stream disconnected before completion: stream closed before response.completed"},"status":"failed"}
     "#]],
     );
 }
@@ -652,8 +652,8 @@ fn errors_of_0_58_and_a_message_after_the_end() {
         31 turn_started {"thread":"00000000-0000-7000-8000-000000000001","turn":"31"}
         31 item_started {"item":{"id":"00000000-0000-7000-8000-000000000002","kind":"user_message","status":null}}
         31 item_completed {"item":{"id":"00000000-0000-7000-8000-000000000002","kind":"user_message","status":null}}
-        31 error {"error":{"details":null,"http_status":null,"kind":null,"message":"Codex ran out of room in the model's context window. Start a new conversation or clear earlier history before retrying."},"will_retry":false}
-        31 turn_ended {"error":{"details":null,"http_status":null,"kind":null,"message":"Codex ran out of room in the model's context window. Start a new conversation or clear earlier history before retrying."},"status":"failed"}
+        31 error {"error":{"details":null,"http_status":null,"kind":"context_window_exceeded","message":"Codex ran out of room in the model's context window. Start a new conversation or clear earlier history before retrying."},"will_retry":false}
+        31 turn_ended {"error":{"details":null,"http_status":null,"kind":"context_window_exceeded","message":"Codex ran out of room in the model's context window. Start a new conversation or clear earlier history before retrying."},"status":"failed"}
         31 warning {"message":"Snapshots disabled: current directory is not a Git repository."}
         33 turn_started {"thread":"00000000-0000-7000-8000-000000000001","turn":"33"}
         33 item_started {"item":{"id":"00000000-0000-7000-8000-000000000003","kind":"user_message","status":null}}
@@ -664,8 +664,8 @@ fn errors_of_0_58_and_a_message_after_the_end() {
         33 error {"error":{"details":null,"http_status":null,"kind":null,"message":"Reconnecting... 1/1"},"will_retry":true}
         33 item_started {"item":{"id":"msg_r2","kind":"agent_message","status":null}}
         33 text {"item":"msg_r2","text":"partial"}
-        33 error {"error":{"details":null,"http_status":null,"kind":null,"message":"stream disconnected before completion: stream closed before response.completed"},"will_retry":false}
-        33 turn_ended {"error":{"details":null,"http_status":null,"kind":null,"message":"stream disconnected before completion: stream closed before response.completed"},"status":"failed"}
+        33 error {"error":{"details":null,"http_status":null,"kind":"response_stream_disconnected","message":"stream disconnected before completion: stream closed before response.completed"},"will_retry":false}
+        33 turn_ended {"error":{"details":null,"http_status":null,"kind":"response_stream_disconnected","message":"stream disconnected before completion: stream closed before response.completed"},"status":"failed"}
     "#]],
     );
 }
@@ -801,8 +801,8 @@ fn turns_of_0_60() {
         9 item_started {"item":{"id":"00000000-0000-7000-8000-000000000008","kind":"user_message","status":null}}
         9 item_completed {"item":{"id":"00000000-0000-7000-8000-000000000008","kind":"user_message","status":null}}
         9 error {"error":{"details":null,"http_status":null,"kind":null,"message":"Reconnecting... 1/1"},"will_retry":true}
-        9 error {"error":{"details":null,"http_status":null,"kind":null,"message":"exceeded retry limit, last status: 429 Too Many Requests"},"will_retry":false}
-        9 turn_ended {"error":{"details":null,"http_status":null,"kind":null,"message":"exceeded retry limit, last status: 429 Too Many Requests"},"status":"failed"}
+        9 error {"error":{"details":null,"http_status":429,"kind":"response_too_many_failed_attempts","message":"exceeded retry limit, last status: 429 Too Many Requests"},"will_retry":false}
+        9 turn_ended {"error":{"details":null,"http_status":429,"kind":"response_too_many_failed_attempts","message":"exceeded retry limit, last status: 429 Too Many Requests"},"status":"failed"}
     "#]],
     );
 }

@@ -83,7 +83,7 @@ fn the_text_of_a_message_is_whole() {
         for placed in received(&recording).iter().flat_map(|message| of_turns(read(&mut reader, message))) {
             match placed.event {
                 TurnEvent::Text { item, text } => {
-                    texts.entry((placed.thread, item)).or_default().push_str(&text);
+                    texts.entry((placed.thread, item)).or_default().push_str(&text.to_str());
                 }
                 TurnEvent::ItemCompleted { item } if &*item.kind == "agent_message" => {
                     let raw: Value = item.raw.parse().unwrap();

@@ -11,7 +11,7 @@ use super::provider;
 use super::step::{Fault, Rest, Step};
 use super::structured;
 use crate::ids::Ids;
-use crate::items::Body;
+use crate::items::{Body, Phase};
 use crate::outputs::Ending;
 use crate::record::Mode;
 use crate::shapes::{CONTEXT_WINDOW_TOKENS, Tokens};
@@ -21,6 +21,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) ids: &'a mut Ids,
     /// What was asked.
     pub(crate) asked: &'a str,
+    /// Images that came with it.
+    pub(crate) images: usize,
     pub(crate) mode: Mode,
     /// The form that the answer must have.
     pub(crate) output_schema: Option<&'a Value>,
@@ -33,7 +35,7 @@ pub(crate) fn compose(steps: &[Step], scene: &mut Scene<'_>) -> VecDeque<Act> {
         scene.step(step, &mut acts);
     }
     if steps.last().is_some_and(is_tool) {
-        scene.message(words(["Done ", "after ", "tool."]), TEXT, &mut acts);
+        scene.step(&Step::after_tool(), &mut acts);
     }
     acts.into()
 }
@@ -46,11 +48,13 @@ impl Scene<'_> {
     fn step(&mut self, step: &Step, acts: &mut Vec<Act>) {
         match step {
             Step::Say(said) => self.message(words(said.iter().map(String::as_str)), TEXT, acts),
+            Step::Remark(said) => self.remark(said, acts),
             Step::Json(text) => self.message(words([text.as_str()]), TEXT, acts),
             Step::Deltas { count } => {
                 self.message(numbered('t', *count), Tokens::of(100, *count, 0), acts);
             }
             Step::Slow { count, pause } => self.paced(numbered('s', *count), *pause, TEXT, acts),
+            Step::See => self.message(words([format!("Images seen: {}.", self.images).as_str()]), TEXT, acts),
             Step::Friendly => self.friendly(acts),
             Step::Reason => self.reason(acts),
             Step::Shell { command, escalated } => {
@@ -119,6 +123,16 @@ impl Scene<'_> {
                 self.paced(source, pause, friendly::tokens(self.asked, &answer), acts);
             }
         }
+    }
+
+    fn remark(&mut self, said: &[String], acts: &mut Vec<Act>) {
+        let said = words(said.iter().map(String::as_str));
+        for (phase, source) in [(Phase::Commentary, said), (Phase::FinalAnswer, words(["Done ", "after ", "remark."]))]
+        {
+            acts.push(Act::Open(Body::message_in(phase, format!("msg_resp_{}", self.ids.number()))));
+            acts.extend([Act::Stream { source, pause: Duration::ZERO }, Act::Close]);
+        }
+        acts.push(Act::Usage(TEXT));
     }
 
     /// The real worker takes the plan out of the message in plan mode only.

@@ -11,10 +11,14 @@ use crate::outputs::{Ending, Grandchild};
 pub(crate) enum Step {
     /// `text`: "Hello from mock." in four deltas. `say WORDS`: those words, one delta each.
     Say(Vec<String>),
+    /// `remark WORDS`: those words as commentary, then the final answer.
+    Remark(Vec<String>),
     /// `deltas N` or `flood N`: N deltas at full speed.
     Deltas { count: u64 },
     /// `slow N MS`: N deltas with a pause after each.
     Slow { count: u64, pause: Duration },
+    /// `see`: how many images came with the prompt.
+    See,
     /// `reason`: reasoning with two summary parts and raw text, then a message.
     Reason,
     /// `shell CMD`, `shellesc CMD`: a command, made up; the second asks for more rights than the sandbox gives.
@@ -93,12 +97,17 @@ pub(crate) enum StepError {
 }
 
 const NAMES: &[&str] = &[
-    "text", "say", "deltas", "flood", "slow", "reason", "shell", "shellesc", "patch", "plan", "propose", "tool",
-    "tools", "json", "http", "httponce", "ctx", "quota", "drop", "hang", "friendly", "partial", "garbage", "utf8",
-    "line", "deep", "crash", "stderr", "orphan", "sigterm", "answers", "overload",
+    "text", "say", "remark", "deltas", "flood", "slow", "see", "reason", "shell", "shellesc", "patch", "plan",
+    "propose", "tool", "tools", "json", "http", "httponce", "ctx", "quota", "drop", "hang", "friendly", "partial",
+    "garbage", "utf8", "line", "deep", "crash", "stderr", "orphan", "sigterm", "answers", "overload",
 ];
 
 impl Step {
+    /// What is said once a tool has given its result.
+    pub(crate) fn after_tool() -> Self {
+        Self::Say(["Done ", "after ", "tool."].map(str::to_owned).to_vec())
+    }
+
     /// Reads a step in words.
     pub(crate) fn parse(words: &str) -> Result<Self, StepError> {
         let words = words.trim();
@@ -107,8 +116,10 @@ impl Step {
         Ok(match name {
             "text" => Self::Say(["Hello ", "from ", "mock", "."].map(str::to_owned).to_vec()),
             "say" => Self::Say(reader.argument.split_inclusive(' ').map(str::to_owned).collect()),
+            "remark" => Self::Remark(reader.argument.split_inclusive(' ').map(str::to_owned).collect()),
             "deltas" | "flood" => Self::Deltas { count: reader.number(0, 100)? },
             "slow" => Self::Slow { count: reader.number(0, 20)?, pause: reader.milliseconds(1, 200)? },
+            "see" => Self::See,
             "reason" => Self::Reason,
             "shell" => Self::Shell { command: reader.argument.to_owned(), escalated: false },
             "shellesc" => Self::Shell { command: reader.argument.to_owned(), escalated: true },

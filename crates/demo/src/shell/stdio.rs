@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::process::{self, Deafness};
 use super::{CHUNK_BYTES, Capture};
 use crate::clock::Now;
+use crate::options::Writes;
 use crate::outputs::{ConnectionId, Output};
 use crate::worker::Worker;
 
@@ -27,12 +28,12 @@ enum Wake {
     End,
 }
 
-pub(crate) fn run(mut worker: Worker, mut capture: Capture) -> ExitCode {
+pub(crate) fn run(mut worker: Worker, mut capture: Capture, writes: Writes) -> ExitCode {
     let (arrivals, inbox) = sync_channel(INBOX_LINES);
     let deafness = Deafness::default();
     watch_terminate(arrivals.clone(), deafness.clone());
     thread::spawn(move || read_lines(&arrivals));
-    let mut stdout = Gathered { sink: io::stdout().lock(), buffer: Vec::with_capacity(CHUNK_BYTES) };
+    let mut stdout = Gathered { sink: io::stdout().lock(), buffer: Vec::with_capacity(CHUNK_BYTES), writes };
     worker.handle_opened(CLIENT);
     loop {
         match drain(&mut worker, &mut stdout, &deafness) {
@@ -137,10 +138,11 @@ fn drain(worker: &mut Worker, stdout: &mut Gathered<impl Write>, deafness: &Deaf
     Ok(None)
 }
 
-/// Gathers what is ready and writes it at once.
+/// Gathers what is ready and writes it at once, or line by line.
 struct Gathered<W> {
     sink: W,
     buffer: Vec<u8>,
+    writes: Writes,
 }
 
 impl<W: Write> Gathered<W> {
@@ -149,7 +151,7 @@ impl<W: Write> Gathered<W> {
             self.flush()?;
         }
         if bytes.len() >= CHUNK_BYTES {
-            return self.sink.write_all(bytes);
+            return self.write_now(bytes);
         }
         self.buffer.extend_from_slice(bytes);
         Ok(())
@@ -163,10 +165,22 @@ impl<W: Write> Gathered<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         if !self.buffer.is_empty() {
-            self.sink.write_all(&self.buffer)?;
+            let gathered = std::mem::take(&mut self.buffer);
+            self.write_now(&gathered)?;
+            self.buffer = gathered;
             self.buffer.clear();
         }
         self.sink.flush()
+    }
+
+    fn write_now(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self.writes {
+            Writes::Gathered => self.sink.write_all(bytes),
+            Writes::Lines => bytes.split_inclusive(|byte| *byte == b'\n').try_for_each(|line| {
+                self.sink.write_all(line)?;
+                self.sink.flush()
+            }),
+        }
     }
 }
 
@@ -181,15 +195,15 @@ mod tests {
     use super::{CLIENT, Deafness, Gathered, drain};
     use crate::clock::Now;
     use crate::home::Home;
-    use crate::options::Dialect;
+    use crate::options::{Dialect, Writes};
     use crate::script::Script;
     use crate::worker::Worker;
 
     /// Every write on its own.
     #[derive(Default)]
-    struct Writes(Vec<Vec<u8>>);
+    struct Written(Vec<Vec<u8>>);
 
-    impl Write for Writes {
+    impl Write for Written {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.push(bytes.to_vec());
             Ok(bytes.len())
@@ -211,7 +225,7 @@ mod tests {
     fn paced_delta_is_a_write_of_its_own() {
         let mut now = Now::read();
         let mut worker = Worker::new(Dialect::V2, Home::open(None).unwrap(), Script::default(), now);
-        let mut stdout = Gathered { sink: Writes::default(), buffer: Vec::new() };
+        let mut stdout = Gathered { sink: Written::default(), buffer: Vec::new(), writes: Writes::Gathered };
         let mut written = |worker: &mut Worker| {
             drain(worker, &mut stdout, &Deafness::default()).unwrap();
             std::mem::take(&mut stdout.sink.0)
@@ -242,8 +256,17 @@ mod tests {
     }
 
     #[test]
+    fn each_line_is_a_write_of_its_own_where_that_is_asked_for() {
+        let mut gathered = Gathered { sink: Written::default(), buffer: Vec::new(), writes: Writes::Lines };
+        gathered.write(b"one\ntwo\n").unwrap();
+        gathered.write(b"three\n").unwrap();
+        gathered.flush().unwrap();
+        assert_eq!(gathered.sink.0, [&b"one\n"[..], b"two\n", b"three\n"]);
+    }
+
+    #[test]
     fn what_is_gathered_keeps_its_order() {
-        let mut gathered = Gathered { sink: Vec::new(), buffer: Vec::new() };
+        let mut gathered = Gathered { sink: Vec::new(), buffer: Vec::new(), writes: Writes::Gathered };
         gathered.write(b"head ").unwrap();
         gathered.fill(100_000).unwrap();
         gathered.write(b" tail").unwrap();

@@ -48,8 +48,20 @@ fn wrong_marker_is_explained() {
     let mut theatre = Theatre::new(Dialect::V2, &home, "");
     theatre.play(V2_OPENING);
     expect![[r##"
-        A {"method":"item/agentMessage/delta","params":{"delta":"unknown step `dance`; steps are text, say, deltas, flood, slow, reason, shell, shellesc, patch, plan, propose, tool, tools, json, http, httponce, ctx, quota, drop, hang, friendly, partial, garbage, utf8, line, deep, crash, stderr, orphan, sigterm, answers, overload","itemId":"msg_resp_4"}}
-        A {"method":"item/completed","params":{"item":{"id":"msg_resp_4","text":"unknown step `dance`; steps are text, say, deltas, flood, slow, reason, shell, shellesc, patch, plan, propose, tool, tools, json, http, httponce, ctx, quota, drop, hang, friendly, partial, garbage, utf8, line, deep, crash, stderr, orphan, sigterm, answers, overload","type":"agentMessage"}}}
-        A {"method":"turn/completed","params":{"turn":{"id":"#2","items":[{"id":"msg_resp_4","text":"unknown step `dance`; steps are text, say, deltas, flood, slow, reason, shell, shellesc, patch, plan, propose, tool, tools, json, http, httponce, ctx, quota, drop, hang, friendly, partial, garbage, utf8, line, deep, crash, stderr, orphan, sigterm, answers, overload","type":"agentMessage"}],"itemsView":"summary","status":"completed"}}}
+        A {"method":"item/agentMessage/delta","params":{"delta":"unknown step `dance`; steps are text, say, remark, deltas, flood, slow, see, reason, shell, shellesc, patch, plan, propose, tool, tools, json, http, httponce, ctx, quota, drop, hang, friendly, partial, garbage, utf8, line, deep, crash, stderr, orphan, sigterm, answers, overload","itemId":"msg_resp_4"}}
+        A {"method":"item/completed","params":{"item":{"id":"msg_resp_4","text":"unknown step `dance`; steps are text, say, remark, deltas, flood, slow, see, reason, shell, shellesc, patch, plan, propose, tool, tools, json, http, httponce, ctx, quota, drop, hang, friendly, partial, garbage, utf8, line, deep, crash, stderr, orphan, sigterm, answers, overload","type":"agentMessage"}}}
+        A {"method":"turn/completed","params":{"turn":{"id":"#2","items":[{"id":"msg_resp_4","text":"unknown step `dance`; steps are text, say, remark, deltas, flood, slow, see, reason, shell, shellesc, patch, plan, propose, tool, tools, json, http, httponce, ctx, quota, drop, hang, friendly, partial, garbage, utf8, line, deep, crash, stderr, orphan, sigterm, answers, overload","type":"agentMessage"}],"itemsView":"summary","status":"completed"}}}
     "##]].assert_eq(&lines_with(theatre.play(&turn(3, "[[dance]]")), &["delta"]));
+}
+
+#[test]
+fn a_remark_says_what_it_is_and_so_does_the_answer() {
+    let home = TempDir::new().unwrap();
+    let mut theatre = Theatre::new(Dialect::V2, &home, "");
+    theatre.play(V2_OPENING);
+    expect![[r##"
+        A {"method":"item/completed","params":{"item":{"content":[{"text":"[[remark I look first.]]","text_elements":[],"type":"text"}],"id":"#3","type":"userMessage"}}}
+        A {"method":"item/completed","params":{"item":{"id":"msg_resp_4","phase":"commentary","text":"I look first.","type":"agentMessage"}}}
+        A {"method":"item/completed","params":{"item":{"id":"msg_resp_5","phase":"final_answer","text":"Done after remark.","type":"agentMessage"}}}
+    "##]].assert_eq(&lines_with(theatre.play(&turn(3, "[[remark I look first.]]")), &["item/completed"]));
 }

@@ -298,3 +298,17 @@ fn kept_conversation_is_listed_resumed_and_put_away() {
         A {"id":9,"result":{"items":[]}}
     "##]].assert_eq(&lines_with(log, &["A {\"id\"", "A {\"error\"", "sessionConfigured", "task_"]));
 }
+
+#[test]
+fn a_history_of_the_client_is_where_a_conversation_begins() {
+    let item = r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"First."}]}"#;
+    check(
+        &format!(
+            r#"A< {{"id":4,"method":"resumeConversation","params":{{"history":[{item}],"overrides":{{"model":"other"}}}}}}"#
+        ),
+        expect![[r#"
+            A {"method":"sessionConfigured","params":{"historyEntryCount":0,"historyLogId":0,"initialMessages":[],"model":"other","rolloutPath":"$HOME/sessions/2027/01/15/rollout-2027-01-15T08-00-00-#3.jsonl"}}
+            A {"id":4,"result":{"initialMessages":[],"model":"other","rolloutPath":"$HOME/sessions/2027/01/15/rollout-2027-01-15T08-00-00-#3.jsonl"}}
+        "#]],
+    );
+}

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::NewConversationParams;
+use super::{NewConversationParams, open};
 use crate::clock::Utc;
 use crate::home::{Home, Shelf, Unopened, read_thread};
 use crate::items::{Body, text_of};
 use crate::lines::{self, Refusal};
 use crate::record::Stored;
-use crate::stage::Call;
+use crate::stage::{Call, Stage};
 use crate::thread::Thread;
 use crate::worker::Worker;
 
@@ -20,11 +20,16 @@ use crate::worker::Worker;
 pub(super) struct ResumeConversationParams {
     path: Option<PathBuf>,
     conversation_id: Option<String>,
+    history: Option<Vec<Value>>,
     overrides: Option<NewConversationParams>,
 }
 
-/// Loads a conversation. Nobody listens to it yet, and its turns are numbered from the beginning.
+/// Loads a conversation, or makes one of a history that the client gives. Nobody listens to it yet, and its turns are numbered from the beginning.
 pub(super) fn resume(worker: &mut Worker, call: &Call, params: ResumeConversationParams) -> Result<(), Refusal> {
+    if let Some(history) = params.history {
+        told(worker, call, history, params.overrides.unwrap_or_default());
+        return Ok(());
+    }
     let path = match (params.path, params.conversation_id) {
         (Some(path), _) => path,
         (None, Some(id)) => {
@@ -48,14 +53,30 @@ pub(super) fn resume(worker: &mut Worker, call: &Call, params: ResumeConversatio
         overrides.apply(&mut thread.settings);
     }
     let (model, messages) = (&thread.settings.model, messages(&stored));
+    answer(
+        stage,
+        call,
+        &json!({"conversationId": id, "model": model, "initialMessages": messages, "rolloutPath": path}),
+    );
+    Ok(())
+}
+
+/// What was said before is for the model's eyes alone.
+fn told(worker: &mut Worker, call: &Call, history: Vec<Value>, params: NewConversationParams) {
+    let mut opened = open(worker, params);
+    let (stage, thread) = worker.thread(opened["conversationId"].as_str().unwrap_or_default());
+    thread.inject(history, stage);
+    opened["initialMessages"] = json!([]);
+    answer(stage, call, &opened);
+}
+
+fn answer(stage: &mut Stage, call: &Call, resumed: &Value) {
     let configured = json!({
-        "sessionId": id, "model": model, "reasoningEffort": null, "historyLogId": 0, "historyEntryCount": 0,
-        "initialMessages": messages, "rolloutPath": path,
+        "sessionId": resumed["conversationId"], "model": resumed["model"], "reasoningEffort": null, "historyLogId": 0,
+        "historyEntryCount": 0, "initialMessages": resumed["initialMessages"], "rolloutPath": resumed["rolloutPath"],
     });
     stage.outputs.send(call.connection, lines::unstamped_notification("sessionConfigured", &configured));
-    let resumed = json!({"conversationId": id, "model": model, "initialMessages": messages, "rolloutPath": path});
-    stage.answer(call, &resumed);
-    Ok(())
+    stage.answer(call, resumed);
 }
 
 /// What was said, as the messages of its events.

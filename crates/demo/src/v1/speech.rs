@@ -53,6 +53,7 @@ pub(crate) fn say_in(thread: &Thread, turn: &str, what: Happening<'_>, stage: &m
         Happening::Diff(diff) => {
             emit(thread, turn, &json!({"type": "turn_diff", "unified_diff": diff}), stage);
         }
+        Happening::Model(_) => {}
         Happening::Retry(error) => {
             let message = json!({"type": "stream_error", "message": error.message});
             emit(thread, turn, &message, stage);

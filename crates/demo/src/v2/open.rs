@@ -88,6 +88,8 @@ pub(super) struct ThreadStartParams {
     #[serde(default)]
     ephemeral: Option<bool>,
     #[serde(default)]
+    experimental_raw_events: bool,
+    #[serde(default)]
     dynamic_tools: Option<Vec<Value>>,
 }
 
@@ -106,7 +108,8 @@ pub(super) fn start(worker: &mut Worker, call: &Call, params: ThreadStartParams)
         tools,
     };
     let kept = if params.ephemeral == Some(true) { Kept::Ephemeral } else { Kept::NotYet };
-    let mut thread = Thread { unload_delay, ..Thread::new(record, settings, kept) };
+    let tells_raw = params.experimental_raw_events;
+    let mut thread = Thread { unload_delay, tells_raw, ..Thread::new(record, settings, kept) };
     thread.subscribe(call.connection);
     let opened = Opened::of(&thread, stage);
     if let Some(summary) = &warning {
@@ -238,16 +241,20 @@ pub(super) struct ThreadForkParams {
     ephemeral: bool,
     #[serde(default)]
     exclude_turns: bool,
+    last_turn_id: Option<String>,
 }
 
 pub(super) fn fork(worker: &mut Worker, call: &Call, params: ThreadForkParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "session")?;
-    let source = Source::of(worker, id)?;
+    let mut source = Source::of(worker, id)?;
     if params.ephemeral && !params.exclude_turns {
         return Err(Refusal::invalid("ephemeral paginated thread/fork requires `excludeTurns: true`"));
     }
     let stage = &mut worker.stage;
     notice_history(stage, call, params.exclude_turns);
+    if let Some(last) = &params.last_turn_id {
+        source.cut_after(last)?;
+    }
     let mut settings = source.settings;
     let unload_delay = params.overrides.unload_delay(None, stage);
     params.overrides.apply(&mut settings);
@@ -260,7 +267,7 @@ pub(super) fn fork(worker: &mut Worker, call: &Call, params: ThreadForkParams) -
     let kept = if params.ephemeral { Kept::Ephemeral } else { Kept::NotYet };
     let mut thread = Thread { unload_delay, ..Thread::new(record, settings, kept) };
     if let (Some(path), false) = (&source.path, params.ephemeral) {
-        copy_history(&mut thread, path, stage);
+        copy_history(&mut thread, path, params.last_turn_id.as_deref(), stage);
     }
     (thread.usage, thread.usage_turn) = (source.usage, source.usage_turn);
     thread.subscribe(call.connection);
@@ -278,9 +285,9 @@ pub(super) fn fork(worker: &mut Worker, call: &Call, params: ThreadForkParams) -
     Ok(())
 }
 
-fn copy_history(thread: &mut Thread, from: &Path, stage: &mut Stage) {
+fn copy_history(thread: &mut Thread, from: &Path, last_turn: Option<&str>, stage: &mut Stage) {
     let copied = thread.create_file(stage).and_then(|mut file| {
-        file.append_turns(from).map_err(|error| error.to_string())?;
+        file.append_turns(from, last_turn).map_err(|error| error.to_string())?;
         Ok(file)
     });
     match copied {
@@ -300,6 +307,15 @@ struct Source {
 }
 
 impl Source {
+    /// Leaves out what came after a turn.
+    fn cut_after(&mut self, last: &str) -> Result<(), Refusal> {
+        let Some(at) = self.turns.iter().position(|turn| turn.id == last) else {
+            return Err(Refusal::invalid(format!("turn not found: {last}")));
+        };
+        self.turns.truncate(at + 1);
+        Ok(())
+    }
+
     fn of(worker: &Worker, id: &str) -> Result<Self, Refusal> {
         if let Some(thread) = worker.threads.get(id) {
             if thread.is_ephemeral() {

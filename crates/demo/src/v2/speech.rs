@@ -12,6 +12,7 @@ use crate::made_up::first_command;
 use crate::speech::{Event, Happening, Stream};
 use crate::stage::{Need, Stage};
 use crate::thread::Thread;
+use crate::v2::raw;
 use crate::v2::shapes::ReadStateShape;
 
 pub(crate) fn say(thread: &Thread, event: Event<'_>, stage: &mut Stage) {
@@ -80,6 +81,7 @@ pub(crate) fn say_in(thread: &Thread, turn_id: &str, what: Happening<'_>, stage:
         Happening::Diff(diff) => {
             stage.tell(who, "turn/diff/updated", &DiffUpdated { thread_id, turn_id, diff });
         }
+        Happening::Model(said) => raw::say(thread, turn_id, &said, stage),
         Happening::Retry(error) | Happening::Failed(error) => {
             let will_retry = matches!(what, Happening::Retry(_));
             stage.tell(who, "error", &ErrorParams { error, will_retry, thread_id, turn_id });

@@ -10,7 +10,6 @@ use crate::lines::Refusal;
 use crate::record::Record;
 use crate::shapes::Status;
 use crate::stage::Call;
-use crate::thread::Thread;
 use crate::turn;
 use crate::worker::Worker;
 
@@ -29,20 +28,18 @@ pub(super) fn unsubscribe(worker: &mut Worker, call: &Call, params: &ThreadIdPar
         Some(true) => "unsubscribed",
         Some(false) => "notSubscribed",
     };
+    worker.set_alarms(id);
     worker.stage.answer(call, &json!({"status": status}));
     Ok(())
 }
 
-/// Unloads the threads that nobody has listened to for long enough.
-pub(crate) fn unload_quiet(worker: &mut Worker) {
-    let now = worker.stage.now.instant;
-    let is_due = |thread: &Thread| thread.unload_due().is_some_and(|due| due <= now);
-    let due: Vec<String> = worker.threads.values().filter(|thread| is_due(thread)).map(|t| t.id().to_owned()).collect();
-    for id in due {
-        let (stage, thread) = worker.thread(&id);
+/// Unloads a thread if nobody has listened to it for long enough.
+pub(crate) fn unload_quiet(worker: &mut Worker, id: &str) {
+    let Ok((stage, thread)) = worker.loaded(id) else { return };
+    if thread.unload_due().is_some_and(|due| due <= stage.now.instant) {
         thread.set_status(Status::NotLoaded, stage);
         stage.tell_all("thread/closed", &json!({"threadId": id}));
-        worker.threads.remove(&id);
+        worker.threads.remove(id);
     }
 }
 
@@ -110,7 +107,6 @@ pub(super) struct ThreadInjectItemsParams {
     items: Vec<Value>,
 }
 
-/// Items for the model's eyes. The worker keeps them and remembers what a person said last.
 pub(super) fn inject_items(worker: &mut Worker, call: &Call, params: ThreadInjectItemsParams) -> Result<(), Refusal> {
     let id = checked_id(&params.thread_id, "thread")?;
     let (stage, thread) = worker.loaded(id)?;
@@ -120,14 +116,7 @@ pub(super) fn inject_items(worker: &mut Worker, call: &Call, params: ThreadInjec
     if let Some(at) = params.items.iter().position(|item| item.get("type").is_none()) {
         return Err(Refusal::invalid(format!("items[{at}] is not a valid response item: missing field `type`")));
     }
-    let mut said = params.items.iter().filter(|item| item["role"] == "user").filter_map(|item| {
-        let parts = item["content"].as_array()?;
-        Some(parts.iter().filter_map(|part| part["text"].as_str()).collect::<String>())
-    });
-    if let Some(last) = said.next_back() {
-        thread.last_said = last;
-    }
-    thread.keep(&Record::Injected(params.items), stage);
+    thread.inject(params.items, stage);
     stage.answer(call, &json!({}));
     Ok(())
 }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::{cursor, key_holds};
+use super::cursor;
 use crate::Desk;
 use crate::error::Error;
 use crate::keys::Caller;
@@ -20,12 +20,7 @@ pub(crate) async fn follow(
 ) -> Result<Response, Error> {
     let log = Arc::clone(desk.feed.log());
     let cursor = cursor(&headers, &log, log.now())?;
-    let reader = Reader {
-        cursor,
-        log,
-        heartbeat: desk.heartbeat,
-        is_allowed: key_holds(&desk, &caller),
-        counted: desk.count_reader(),
-    };
+    let reader =
+        Reader { cursor, log, heartbeat: desk.heartbeat, revocation: caller.revocation, counted: desk.count_reader() };
     Ok(reader.into_response())
 }

@@ -1,7 +1,6 @@
 //! `/api/threads`: the threads that Switchboard knows, the newest first, page by page.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use approvals::Stamp;
 use axum::Json;
@@ -9,15 +8,12 @@ use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use store::ThreadFilter;
-use tokio::time::timeout;
 
 use super::{Asked, rows_max};
 use crate::Desk;
 use crate::error::{Code, Error};
 use crate::keys::{Caller, Scope};
-
-/// How long what was noted last may take to be readable.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+use crate::written::written;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,7 +65,7 @@ pub(crate) async fn list(
         rows_max: Some(rows_max + 1),
         ..ThreadFilter::default()
     };
-    written(&desk).await;
+    written(&desk.store).await;
     let mut rows = desk.store.read(move |reader| reader.threads(&filter)).await?;
     let is_more = rows.len() > rows_max as usize;
     rows.truncate(rows_max as usize);
@@ -83,16 +79,11 @@ pub(crate) async fn get(
     Path(id): Path<String>,
 ) -> Result<Json<ThreadView>, Error> {
     let wanted = id.clone();
-    written(&desk).await;
+    written(&desk.store).await;
     let row = desk.store.read(move |reader| reader.thread(&wanted)).await?;
     let is_reached = |row: &store::Thread| caller.orderer().reaches(&row.key);
     let missing = || Error::new(Code::ThreadNotFound, format!("there is no thread {id:?} of yours"));
     row.filter(is_reached).map(|row| Json(row.into())).ok_or_else(missing)
-}
-
-/// Waits for what was noted a moment ago, but not for a disk that takes nothing.
-async fn written(desk: &Desk) {
-    _ = timeout(FLUSH_TIMEOUT, desk.store.flush()).await;
 }
 
 impl From<store::Thread> for ThreadView {

@@ -12,9 +12,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codex::{CallError, Input, ThreadOptions, Trap, TurnOptions};
 use serde::{Deserialize, Serialize};
-use workers::{Order, Profile, Refused, ThreadChoice, TurnView};
+use workers::{Afterwards, Order, Profile, Refused, ThreadChoice, TurnView};
 
-use super::{cursor, key_holds};
+use super::cursor;
 use crate::Desk;
 use crate::error::{Code, Error};
 use crate::guard::Posted;
@@ -29,8 +29,8 @@ const BUSY_RETRY: Duration = Duration::from_secs(1);
 
 /// How soon to come back to a server that is stopping: about what a restart takes.
 const DRAINING_RETRY: Duration = Duration::from_secs(5);
-/// The worker's code for parameters that it cannot take, such as a prompt that is too long.
-const INVALID_PARAMS: i64 = -32602;
+/// The worker's codes for calls that it cannot take, such as one with a prompt that is too long, or with a reserved name.
+const BAD_CALLS: [i64; 2] = [-32602, -32600];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,12 +88,17 @@ pub(crate) async fn start(
         Some(thread) => known(&desk, thread).await?,
         None => None,
     };
-    let turn = desk.pool.start_turn(order(wanted, known, &desk.profiles, &caller)?).await?;
-    let at = desk.turns.follow(turn).at.clone();
+    let order = order(wanted, known, &desk.profiles, &caller)?;
+    let permit = desk.quotas.admit(&caller, 1, caller.parked_turns(&desk.pool)).await?;
+    let left = permit.headers();
+    let turn = desk.pool.start_turn(order).await?;
+    let at = desk.turns.follow(turn, Some(permit)).at.clone();
     let events = format!("/api/turns/{}/events", at.turn);
     let location = [(header::LOCATION, format!("/api/turns/{}", at.turn))];
     let started = Started { turn: at.turn, thread: at.thread, worker: at.worker, events };
-    Ok((StatusCode::CREATED, location, Json(started)).into_response())
+    let mut response = (StatusCode::CREATED, location, Json(started)).into_response();
+    response.headers_mut().extend(left);
+    Ok(response)
 }
 
 /// Those that can be read, and those that others run; the newest first.
@@ -135,15 +140,10 @@ pub(crate) async fn events(
     Named(turn): Named<String>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
-    let log = Arc::clone(&find_or_claim(&desk, &caller, &turn)?.log);
+    let log = Arc::clone(&find_or_claim(&desk, &caller, &turn).await?.log);
     let cursor = cursor(&headers, &log, Cursor::After(0))?;
-    let reader = Reader {
-        log,
-        cursor,
-        heartbeat: desk.heartbeat,
-        is_allowed: key_holds(&desk, &caller),
-        counted: desk.count_reader(),
-    };
+    let reader =
+        Reader { log, cursor, heartbeat: desk.heartbeat, revocation: caller.revocation, counted: desk.count_reader() };
     Ok(reader.into_response())
 }
 
@@ -152,9 +152,22 @@ pub(crate) async fn interrupt(
     caller: Caller,
     Named(turn): Named<String>,
 ) -> Result<Json<Passed>, Error> {
-    let followed = find_or_claim(&desk, &caller, &turn)?;
-    followed.interrupt()?;
-    Ok(Json(Passed { turn: Arc::clone(&followed.at.turn) }))
+    if !desk.pool.waiting_calls(&turn).is_empty()
+        && let Some(parked) = desk.pool.parked_turn(&turn, &caller.orderer())
+    {
+        let turn = Arc::clone(&parked.at().turn);
+        parked.cancel();
+        return Ok(Json(Passed { turn }));
+    }
+    if desk.responses.cancel_turn(&turn, &caller.orderer()) {
+        return Ok(Json(Passed { turn: turn.into() }));
+    }
+    match find_or_claim(&desk, &caller, &turn).await {
+        Ok(followed) => followed.interrupt()?,
+        // One whose reader went with an earlier run of the server has nobody else to end it.
+        Err(error) => desk.pool.unread_turn(&turn, &caller.orderer()).await.ok_or(error)?.cancel(),
+    }
+    Ok(Json(Passed { turn: turn.into() }))
 }
 
 pub(crate) async fn steer(
@@ -163,26 +176,48 @@ pub(crate) async fn steer(
     Named(turn): Named<String>,
     Posted(said): Posted<Said>,
 ) -> Result<Json<Passed>, Error> {
-    let followed = find_or_claim(&desk, &caller, &turn)?;
+    let followed = find_or_claim(&desk, &caller, &turn).await?;
     followed.steer(input(said.prompt, said.input)?).await?;
     Ok(Json(Passed { turn: Arc::clone(&followed.at.turn) }))
 }
 
 fn find(desk: &Desk, caller: &Caller, turn: &str) -> Result<Arc<Followed>, Error> {
     let found = desk.turns.find(turn).filter(|followed| caller.orderer().reaches(&followed.at.key));
-    found.ok_or_else(|| not_found(turn))
+    found.ok_or_else(|| missing(desk, caller, turn))
 }
 
 /// A parked turn that nobody reads, such as one of an earlier run, is taken over by the first who asks for it. So is one
 /// that was told to be lost with the connection to its worker, and then found again.
-fn find_or_claim(desk: &Desk, caller: &Caller, turn: &str) -> Result<Arc<Followed>, Error> {
+async fn find_or_claim(desk: &Desk, caller: &Caller, turn: &str) -> Result<Arc<Followed>, Error> {
     let found = find(desk, caller, turn);
     if found.as_ref().is_ok_and(|followed| !followed.is_over()) {
         return found;
     }
-    match desk.pool.parked_turn(turn, &caller.orderer()) {
-        Some(parked) => Ok(desk.turns.follow(parked)),
-        None => found,
+    // One that waits for its caller's tools is part of a conversation, which goes on with their results.
+    if !desk.pool.waiting_calls(turn).is_empty() {
+        return Err(missing(desk, caller, turn));
+    }
+    let Some(parked) = desk.pool.parked_turn(turn, &caller.orderer()) else {
+        return found;
+    };
+    // What it uses from here on counts, if the key that started it is valid still.
+    let permit = match desk.guard.keys().owner(&parked.at().key) {
+        Some(owner) => Some(desk.quotas.resume(&owner).await?),
+        None => None,
+    };
+    Ok(desk.turns.follow(parked, permit))
+}
+
+/// A turn that is there, but is read by the caller whose request it answers.
+fn missing(desk: &Desk, caller: &Caller, turn: &str) -> Error {
+    let held = desk.pool.turns();
+    let is_meant = |held: &&TurnView| held.turn.as_deref() == Some(turn) && caller.orderer().reaches(&held.key);
+    match held.iter().find(is_meant) {
+        Some(_) => Error::new(
+            Code::TurnIsRead,
+            format!("turn {turn:?} answers a chat request: its caller reads it, and stops it by leaving"),
+        ),
+        None => not_found(turn),
     }
 }
 
@@ -206,10 +241,8 @@ async fn known(desk: &Desk, thread: &str) -> Result<Option<store::Thread>, Error
 /// A thread goes on as it began, unless its caller says otherwise.
 fn order(wanted: Wanted, known: Option<store::Thread>, profiles: &[Profile], caller: &Caller) -> Result<Order, Error> {
     let began = known.as_ref().and_then(|known| known.profile.as_deref());
-    let profile = match wanted.profile.as_deref().or(began) {
-        Some(name) => Some(profile_named(profiles, name)?),
-        None => profiles.first(),
-    };
+    let profile = profile_for(profiles, wanted.profile.as_deref().or(began), caller)?;
+    admit_group(wanted.group.as_deref(), profile, caller)?;
     let own = profile.map(Profile::thread_options).unwrap_or_default();
     if let Some(cwd) = &wanted.cwd {
         admit_cwd(cwd, own.cwd.as_deref(), caller)?;
@@ -232,11 +265,35 @@ fn order(wanted: Wanted, known: Option<store::Thread>, profiles: &[Profile], cal
         caller: caller.orderer(),
         group: wanted.group.map(Into::into).or_else(|| profile.and_then(|profile| profile.group.clone())),
         thread,
+        after: None,
+        history: Vec::new(),
         turn,
+        afterwards: Afterwards::Stays,
         queue_timeout: None,
         decision_timeout: profile.and_then(|profile| profile.decision_timeout),
         profile: profile.map(|profile| profile.name.clone()),
     })
+}
+
+/// The profile of that name, else the first that the caller may use.
+fn profile_for<'a>(profiles: &'a [Profile], name: Option<&str>, caller: &Caller) -> Result<Option<&'a Profile>, Error> {
+    let Some(name) = name else {
+        let first = profiles.iter().find(|profile| caller.may_use_profile(&profile.name));
+        let none = || Error::new(Code::ProfileRefused, "none of the profiles that this key may use is there any more");
+        return if first.is_none() && caller.profiles.is_some() { Err(none()) } else { Ok(first) };
+    };
+    let profile = profile_named(profiles, name)?;
+    caller.check_profile(&profile.name)?;
+    Ok(Some(profile))
+}
+
+/// Whoever may use some profiles only may not leave their workers either.
+fn admit_group(group: Option<&str>, profile: Option<&Profile>, caller: &Caller) -> Result<(), Error> {
+    let own = profile.and_then(|profile| profile.group.as_deref());
+    if caller.profiles.is_none() || group.is_none() || group == own {
+        return Ok(());
+    }
+    Err(Error::new(Code::ProfileRefused, "this key may use only the groups of its profiles; leave `group` out"))
 }
 
 /// A directory is what a sandbox lets an agent write to: only an operator may choose one beyond the profile's.
@@ -314,24 +371,30 @@ fn summary_of(held: &TurnView) -> Option<TurnSummary> {
 
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
-        let message = refused.to_string();
-        let may_have_run = if refused.work_may_have_run() { "; it may have begun to work" } else { "" };
+        let (message, may_have_run) = (refused.to_string(), refused.work_may_have_run());
         match refused {
             Refused::Busy { retry_after } => Self::new(Code::Busy, message).retry_after(retry_after),
             Refused::Draining => Self::new(Code::Draining, message).retry_after(DRAINING_RETRY),
             Refused::NoSuchGroup { .. } => Self::new(Code::InvalidValue, message),
             Refused::NotReady { .. } => Self::new(Code::NotReady, message).retry_after(DRAINING_RETRY),
-            Refused::NoSuchThread { .. } => Self::new(Code::ThreadNotFound, message),
+            Refused::NoSuchThread { .. } | Refused::MovedOn { .. } => Self::new(Code::ThreadNotFound, message),
             Refused::Worker(CallError::Busy(_)) => Self::new(Code::Busy, message).retry_after(BUSY_RETRY),
             Refused::Worker(error) if matches!(error.trap(), Some(Trap::NeverRan | Trap::NotLoaded)) => {
                 Self::new(Code::ThreadNotFound, message)
             }
-            Refused::Worker(CallError::Failed { error, .. }) if error.code == INVALID_PARAMS => {
+            Refused::Worker(CallError::Failed { error, .. }) if BAD_CALLS.contains(&error.code) => {
                 Self::new(Code::InvalidValue, message)
             }
-            Refused::Worker(_) | Refused::WorkerGone => {
-                Self::new(Code::WorkerFailed, format!("{message}{may_have_run}"))
+            Refused::Worker(CallError::Unable(_) | CallError::Experimental { .. }) => {
+                Self::new(Code::WorkerUnable, message)
             }
+            Refused::History(CallError::Unable(_)) => Self::new(Code::WorkerUnable, message),
+            Refused::History(CallError::Failed { .. }) => Self::new(Code::InvalidValue, message),
+            Refused::WorkerGone => Self::new(Code::WorkerExited, message).retry_after(BUSY_RETRY),
+            Refused::Worker(_) if may_have_run => {
+                Self::new(Code::WorkerFailed, format!("{message}; it may have begun to work")).after_work()
+            }
+            Refused::Worker(_) | Refused::History(_) => Self::new(Code::WorkerFailed, message),
         }
     }
 }

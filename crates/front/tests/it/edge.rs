@@ -1,5 +1,6 @@
 //! Who is let in, and what everybody else is told, to the byte.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
@@ -7,7 +8,7 @@ use front::keys::{Keys, Scope};
 use front::{AttemptLimits, RequestLimits, Settings};
 use store::Store;
 
-use crate::http::{Caller, exchange};
+use crate::http::{Caller, exchange, exchange_whole};
 use crate::support::{House, KEY};
 
 /// Sends a request as it is written, with its line ends put right.
@@ -27,10 +28,10 @@ async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
         &expect![[r#"
             HTTP/1.1 400 Bad Request
             content-type: application/json
-            content-length: 105
+            content-length: 118
             connection: close
 
-            {"error":{"message":"send exactly one Host header","type":"invalid_request_error","code":"host_missing"}}"#]],
+            {"error":{"message":"send exactly one Host header","type":"invalid_request_error","param":null,"code":"host_missing"}}"#]],
     )
     .await;
     check(
@@ -39,40 +40,40 @@ async fn a_request_that_is_not_meant_for_us_is_refused_before_anything_else() {
         &expect![[r#"
             HTTP/1.1 400 Bad Request
             content-type: application/json
-            content-length: 105
+            content-length: 118
             connection: close
 
-            {"error":{"message":"send exactly one Host header","type":"invalid_request_error","code":"host_missing"}}"#]],
+            {"error":{"message":"send exactly one Host header","type":"invalid_request_error","param":null,"code":"host_missing"}}"#]],
     )
     .await;
     check(&house, "GET /healthz HTTP/1.1\nhost: 127.0.0.1.evil.example", &expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
-        content-length: 163
+        content-length: 176
         connection: close
 
-        {"error":{"message":"this Host is not served here; use localhost, or add the name to the configuration's `hosts`","type":"permission_error","code":"host_refused"}}"#]]).await;
+        {"error":{"message":"this Host is not served here; use localhost, or add the name to the configuration's `hosts`","type":"permission_error","param":null,"code":"host_refused"}}"#]]).await;
     check(&house, "GET http://evil.example/healthz HTTP/1.1\nhost: localhost", &expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
-        content-length: 163
+        content-length: 176
         connection: close
 
-        {"error":{"message":"this Host is not served here; use localhost, or add the name to the configuration's `hosts`","type":"permission_error","code":"host_refused"}}"#]]).await;
+        {"error":{"message":"this Host is not served here; use localhost, or add the name to the configuration's `hosts`","type":"permission_error","param":null,"code":"host_refused"}}"#]]).await;
     check(&house, "GET /healthz HTTP/1.1\nhost: localhost\norigin: http://localhost", &expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
-        content-length: 131
+        content-length: 192
         connection: close
 
-        {"error":{"message":"requests of web pages (with an Origin header) are refused","type":"permission_error","code":"origin_refused"}}"#]]).await;
+        {"error":{"message":"requests of web pages (with an Origin header) are refused; the configuration's `cors_origins` allows some","type":"permission_error","param":null,"code":"origin_refused"}}"#]]).await;
     check(&house, "GET /nowhere HTTP/1.1\nhost: localhost\norigin: null", &expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
-        content-length: 131
+        content-length: 192
         connection: close
 
-        {"error":{"message":"requests of web pages (with an Origin header) are refused","type":"permission_error","code":"origin_refused"}}"#]]).await;
+        {"error":{"message":"requests of web pages (with an Origin header) are refused; the configuration's `cors_origins` allows some","type":"permission_error","param":null,"code":"origin_refused"}}"#]]).await;
     check(
         &house,
         "GET /healthz HTTP/1.1\nhost: [::1]:4180",
@@ -95,41 +96,41 @@ async fn errors_are_told_in_one_form() {
     check(&house, "GET /nowhere HTTP/1.1\nhost: localhost", &expect![[r#"
         HTTP/1.1 404 Not Found
         content-type: application/json
-        content-length: 130
+        content-length: 143
         connection: close
 
-        {"error":{"message":"there is no such route; GET /api/openapi.json lists them","type":"not_found_error","code":"route_not_found"}}"#]]).await;
+        {"error":{"message":"there is no such route; GET /api/openapi.json lists them","type":"not_found_error","param":null,"code":"route_not_found"}}"#]]).await;
     check(&house, "DELETE /api/turns HTTP/1.1\nhost: localhost", &expect![[r#"
         HTTP/1.1 405 Method Not Allowed
         content-type: application/json
         allow: GET,HEAD,POST
-        content-length: 153
+        content-length: 166
         connection: close
 
-        {"error":{"message":"this route does not know that method; GET /api/openapi.json lists them","type":"invalid_request_error","code":"method_not_allowed"}}"#]]).await;
+        {"error":{"message":"this route does not know that method; GET /api/openapi.json lists them","type":"invalid_request_error","param":null,"code":"method_not_allowed"}}"#]]).await;
     check(&house, "GET /api/turns HTTP/1.1\nhost: localhost", &expect![[r#"
         HTTP/1.1 401 Unauthorized
         content-type: application/json
-        www-authenticate: Bearer
-        content-length: 193
+        www-authenticate: Bearer realm="api"
+        content-length: 208
         connection: close
 
-        {"error":{"message":"send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; the first start of the server shows one","type":"authentication_error","code":"key_missing"}}"#]]).await;
+        {"error":{"message":"send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add NAME` makes one","type":"authentication_error","param":null,"code":"invalid_api_key"}}"#]]).await;
     check(&house, "GET /api/turns HTTP/1.1\nhost: localhost\napi-key: wrong", &expect![[r#"
         HTTP/1.1 401 Unauthorized
         content-type: application/json
-        www-authenticate: Bearer
-        content-length: 122
+        www-authenticate: Bearer realm="api"
+        content-length: 139
         connection: close
 
-        {"error":{"message":"this key is not valid; it may have been revoked","type":"authentication_error","code":"key_invalid"}}"#]]).await;
+        {"error":{"message":"this key is not valid; it may have been revoked","type":"authentication_error","param":null,"code":"invalid_api_key"}}"#]]).await;
     check(&house, &format!("GET /api/workers HTTP/1.1\nhost: localhost\nx-api-key: {limited}"), &expect![[r#"
         HTTP/1.1 403 Forbidden
         content-type: application/json
-        content-length: 130
+        content-length: 143
         connection: close
 
-        {"error":{"message":"this key lacks the scope `operate`; use a key that has it","type":"permission_error","code":"scope_missing"}}"#]]).await;
+        {"error":{"message":"this key lacks the scope `operate`; use a key that has it","type":"permission_error","param":null,"code":"scope_missing"}}"#]]).await;
     house.stop().await;
 }
 
@@ -200,14 +201,14 @@ async fn a_body_is_json_in_time_and_not_too_long() {
         told.push('\n');
     }
     expect![[r#"
-        HTTP/1.1 415 Unsupported Media Type {"error":{"message":"a body must be JSON; send the header content-type: application/json","type":"invalid_request_error","code":"content_type_refused"}}
-        HTTP/1.1 400 Bad Request {"error":{"message":"the body is empty; send a JSON object","type":"invalid_request_error","code":"invalid_json"}}
-        HTTP/1.1 400 Bad Request {"error":{"message":"the body cannot be used: EOF while parsing an object at line 1 column 9","type":"invalid_request_error","code":"invalid_json"}}
-        HTTP/1.1 400 Bad Request {"error":{"message":"the body cannot be used: unknown field `promt`, expected one of `prompt`, `input`, `profile`, `group`, `thread`, `cwd`, `model`, `effort` at line 1 column 8","type":"invalid_request_error","code":"invalid_value"}}
-        HTTP/1.1 400 Bad Request {"error":{"message":"the body cannot be used: invalid type: integer `1`, expected a string at line 1 column 11","type":"invalid_request_error","code":"invalid_value"}}
-        HTTP/1.1 400 Bad Request {"error":{"message":"send either `prompt` (a text) or `input` (a list of parts)","type":"invalid_request_error","code":"invalid_value"}}
-        HTTP/1.1 413 Payload Too Large {"error":{"message":"the body is longer than 64 bytes; send less","type":"invalid_request_error","code":"body_too_large"}}
-        HTTP/1.1 408 Request Timeout {"error":{"message":"the body took too long to arrive; send it at once","type":"invalid_request_error","code":"body_timeout"}}
+        HTTP/1.1 415 Unsupported Media Type {"error":{"message":"a body must be JSON; send the header content-type: application/json","type":"invalid_request_error","param":null,"code":"content_type_refused"}}
+        HTTP/1.1 400 Bad Request {"error":{"message":"the body is empty; send a JSON object","type":"invalid_request_error","param":null,"code":"invalid_json"}}
+        HTTP/1.1 400 Bad Request {"error":{"message":"the body cannot be used: EOF while parsing an object at line 1 column 9","type":"invalid_request_error","param":null,"code":"invalid_json"}}
+        HTTP/1.1 400 Bad Request {"error":{"message":"the body cannot be used: unknown field `promt`, expected one of `prompt`, `input`, `profile`, `group`, `thread`, `cwd`, `model`, `effort` at line 1 column 8","type":"invalid_request_error","param":null,"code":"invalid_value"}}
+        HTTP/1.1 400 Bad Request {"error":{"message":"the body cannot be used: invalid type: integer `1`, expected a string at line 1 column 11","type":"invalid_request_error","param":null,"code":"invalid_value"}}
+        HTTP/1.1 400 Bad Request {"error":{"message":"send either `prompt` (a text) or `input` (a list of parts)","type":"invalid_request_error","param":null,"code":"invalid_value"}}
+        HTTP/1.1 413 Payload Too Large {"error":{"message":"the body is longer than 64 bytes; send less","type":"invalid_request_error","param":null,"code":"request_entity_too_large"}}
+        HTTP/1.1 408 Request Timeout {"error":{"message":"the body took too long to arrive; send it at once","type":"invalid_request_error","param":null,"code":"body_timeout"}}
     "#]].assert_eq(&told);
     let chunked = format!(
         "POST /api/turns HTTP/1.1\r\nhost: localhost\r\napi-key: {KEY}\r\nconnection: close\r\ncontent-type: {json}\r\n\
@@ -229,7 +230,7 @@ async fn guessing_is_slowed_down_and_locks_nobody_out() {
     for _ in 0..5 {
         told.push(guesser.get("/api/turns").await.refusal());
     }
-    let invalid = "401 key_invalid";
+    let invalid = "401 invalid_api_key";
     assert_eq!(told, [invalid, invalid, invalid, "429 too_many_failures", "429 too_many_failures"]);
     assert!(guesser.get("/api/turns").await.headers.contains("retry-after: 3600"));
     assert_eq!(house.operator.get("/api/turns").await.status, 200);
@@ -251,4 +252,18 @@ async fn the_first_start_makes_a_key_that_the_next_one_knows() {
     let written = std::fs::read(&path).unwrap();
     let secret = first.secret.reveal().rsplit('_').next().unwrap();
     assert!(!written.windows(secret.len()).any(|bytes| bytes == secret.as_bytes()), "only the hash is kept");
+}
+
+#[tokio::test]
+async fn every_response_has_a_name_of_our_own() {
+    let house = House::open().await;
+    let mut names = BTreeSet::new();
+    for path in ["/healthz", "/nowhere", "/api/turns", "/api/keys"] {
+        let head = format!("host: localhost\r\nx-api-key: {KEY}\r\nx-request-id: mine\r\nconnection: close");
+        let answer = exchange_whole(house.operator.address, &format!("GET {path} HTTP/1.1\r\n{head}\r\n\r\n")).await;
+        let name = answer.lines().find_map(|line| line.strip_prefix("x-request-id: ")).unwrap().to_owned();
+        assert!(name.starts_with("req_") && name.len() == 36, "{name}");
+        assert!(names.insert(name), "no two are alike");
+    }
+    house.stop().await;
 }

@@ -17,7 +17,7 @@ async fn a_server_that_works_says_so_to_anybody() {
     assert_eq!((&health["status"], health["reasons"].as_array().unwrap().len()), (&"ok".into(), 0));
     let ready = house.check(&anybody.get("/readyz").await, "Readiness").await;
     assert_eq!((&ready["ready"], &ready["groups"][0]["name"]), (&true.into(), &"main".into()));
-    assert_eq!(anybody.get("/metrics").await.refusal(), "401 key_invalid");
+    assert_eq!(anybody.get("/metrics").await.refusal(), "401 invalid_api_key");
     house.stop().await;
 }
 

@@ -25,12 +25,21 @@ pub(crate) struct Answer {
 }
 
 impl Caller {
+    /// The id of its key.
+    pub(crate) fn id(&self) -> &str {
+        self.key.split('_').nth(1).unwrap()
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask(&format!("GET {path}"), "").await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
         self.ask(&format!("POST {path}"), body).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.ask(&format!("DELETE {path}"), "").await
     }
 
     async fn ask(&self, line: &str, body: &str) -> Answer {
@@ -43,6 +52,21 @@ impl Caller {
         let (headers, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
         let status = headers.split(' ').nth(1).unwrap().parse().unwrap();
         Answer { status, headers: headers.into(), body: body.into() }
+    }
+
+    /// Sends a request and follows the stream of events that it is answered with.
+    pub(crate) async fn stream(&self, path: &str, headers: &str, body: &str) -> Events {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let Self { key, .. } = self;
+        let head = format!("POST {path} HTTP/1.0\r\nhost: localhost\r\nx-api-key: {key}\r\n{headers}");
+        let length = body.len();
+        let text = format!("{head}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut events = Events { lines: BufReader::new(stream), id: String::new() };
+        let status = events.line().await.unwrap();
+        assert!(status.contains("200 OK"), "{status}");
+        while !events.line().await.unwrap().is_empty() {}
+        events
     }
 
     /// Follows a stream of events.
@@ -87,6 +111,9 @@ impl Events {
                 if let Some(id) = line.strip_prefix("id: ") {
                     self.id = id.into();
                 } else if let Some(data) = line.strip_prefix("data: ") {
+                    if data == "[DONE]" {
+                        return Some(Value::from(data));
+                    }
                     return Some(serde_json::from_str(data).unwrap());
                 }
             }
@@ -122,16 +149,24 @@ impl Events {
     }
 }
 
-/// Sends these bytes and gives what comes back until the other side closes, without its date.
+/// Sends these bytes and gives what comes back until the other side closes, without its date and the request's name.
 pub(crate) async fn exchange(address: SocketAddr, text: &str) -> String {
+    let answer = exchange_whole(address, text).await;
+    let is_fixed = |line: &&str| !line.starts_with("date: ") && !line.starts_with("x-request-id: ");
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) => {
+            let head: Vec<_> = head.split("\r\n").filter(is_fixed).collect();
+            format!("{}\r\n\r\n{body}", head.join("\r\n"))
+        }
+        None => answer,
+    }
+}
+
+/// The same with everything.
+pub(crate) async fn exchange_whole(address: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     timeout(LONG, stream.read_to_end(&mut answer)).await.expect("an answer comes").unwrap();
-    let answer = String::from_utf8(answer).unwrap();
-    let date = answer.find("\r\ndate: ").map(|at| at..at + "\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT".len());
-    match date {
-        Some(date) => [&answer[..date.start], &answer[date.end..]].concat(),
-        None => answer,
-    }
+    String::from_utf8(answer).unwrap()
 }

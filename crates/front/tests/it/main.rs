@@ -3,9 +3,21 @@
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
 mod approvals;
+mod chat;
+#[cfg(feature = "real-codex")]
+mod compatibility;
+mod conformance;
+mod cors;
 mod edge;
 mod feed;
+mod frames;
 mod health;
 mod http;
+mod keys;
+mod limits;
+mod response_limits;
+mod responses;
+mod schemas;
+mod socket;
 mod support;
 mod turns;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use approvals::Approvals;
 use codex::{ApprovalPolicy, Sandbox};
-use front::keys::{Keys, Scope, Scopes};
+use front::keys::{Grant, Keys, Scope, Scopes};
 use front::{Feed, Front, Settings};
 use serde_json::Value;
 use store::Store;
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use workers::{Group, Limits, Plan, Pool, Profile, Transport};
 
-use crate::http::{Answer, Caller, LONG};
+use super::http::{Answer, Caller, LONG};
 
 /// The key that the installation chose; long enough not to be taken for a guess.
 pub(crate) const KEY: &str = "the-key-of-the-tests-0123456789abcdef";
@@ -45,14 +45,39 @@ impl House {
     }
 
     pub(crate) async fn at(listener: TcpListener, settings: Settings, deciding: approvals::Settings) -> Self {
-        let directory = TempDir::new().unwrap();
+        Self::in_directory(TempDir::new().unwrap(), listener, settings, deciding).await
+    }
+
+    /// The same house after a stop.
+    pub(crate) async fn reopen(directory: TempDir) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::in_directory(directory, listener, Settings::default(), approvals::Settings::default()).await
+    }
+
+    async fn in_directory(
+        directory: TempDir,
+        listener: TcpListener,
+        settings: Settings,
+        deciding: approvals::Settings,
+    ) -> Self {
+        let plan = plan(directory.path());
+        Self::of(plan, directory, listener, settings, deciding).await
+    }
+
+    /// With workers and profiles of its own.
+    pub(crate) async fn of(
+        plan: Plan,
+        directory: TempDir,
+        listener: TcpListener,
+        settings: Settings,
+        deciding: approvals::Settings,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let store = Store::open(directory.path().join("store.db"), store::Limits::default()).unwrap();
         let feed = Feed::new(Feed::LIMITS);
         let approvals = Approvals::open(store.clone(), deciding, feed.notify_approvals()).await.unwrap();
         let (ledger, leftovers) = Ledger::open(directory.path()).unwrap();
         leftovers.reap().await.unwrap();
-        let plan = plan(directory.path());
         let profiles = plan.profiles.clone();
         let pool = Pool::start(plan, store.clone(), approvals.clone(), ledger, feed.notify_workers());
         let (keys, first) = Keys::open(&store, Some(KEY)).await.unwrap();
@@ -79,8 +104,18 @@ impl House {
 
     /// One with a key of their own.
     pub(crate) async fn caller(&self, scopes: &[Scope]) -> Caller {
-        let key = self.keys.create(&self.store, "a caller", Scopes::of(scopes)).await.unwrap();
+        self.caller_with(Grant::of(Scopes::of(scopes))).await
+    }
+
+    pub(crate) async fn caller_with(&self, grant: Grant) -> Caller {
+        let key = self.keys.create(&self.store, "a caller", grant).await.unwrap();
         Caller { address: self.operator.address, key: key.secret.reveal().into() }
+    }
+
+    /// Takes a caller's key away.
+    pub(crate) async fn revoke(&self, caller: &Caller) {
+        let revoked = self.operator.post(&format!("/api/keys/{}/revoke", caller.id()), "").await;
+        assert_eq!(revoked.status, 200, "{}", revoked.body);
     }
 
     /// Starts a turn and gives the path of its events.
@@ -103,11 +138,13 @@ impl House {
         value
     }
 
-    pub(crate) async fn stop(self) {
+    /// Stops it and gives what it leaves.
+    pub(crate) async fn stop(self) -> TempDir {
         let _ = self.stop.send(());
         timeout(LONG, self.serving).await.expect("a server stops").unwrap();
         timeout(LONG, self.pool.stop()).await.expect("a pool stops");
         self.store.close().await.unwrap();
+        self.directory
     }
 
     async fn until_ready(&self) {
@@ -120,7 +157,8 @@ impl House {
     }
 }
 
-fn plan(directory: &Path) -> Plan {
+/// One worker that is asked before and one that is not.
+pub(crate) fn plan(directory: &Path) -> Plan {
     fs::create_dir_all(directory.join("home")).unwrap();
     let group = Group {
         name: "main".into(),
@@ -144,6 +182,8 @@ fn plan(directory: &Path) -> Plan {
         model: None,
         effort: None,
         decision_timeout: None,
+        is_plain: false,
+        shows_work: true,
     };
     let quiet = Profile {
         name: "quiet".into(),

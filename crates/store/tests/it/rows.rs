@@ -127,6 +127,56 @@ fn usage_is_summed_by_key_thread_and_day() {
 }
 
 #[test]
+fn usage_of_days_is_summed_over_threads_with_the_newest_day_first() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        for (key, thread, day, input) in [
+            ("k", "t1", "2026-01-30", 10),
+            ("k", "t1", "2026-01-31", 20),
+            ("k", "t2", "2026-01-31", 30),
+            ("j", "t3", "2026-01-31", 1),
+            ("k", "t1", "2026-02-01", i64::MAX),
+            ("k", "t2", "2026-02-01", i64::MAX),
+        ] {
+            store.note(Change::Usage(used(key, thread, day, input)));
+        }
+        store.flush().await.unwrap();
+        let days = async |filter: UsageFilter, rows_max: u32| {
+            let rows = store.read(move |reader| reader.usage_of_days(&filter, rows_max)).await.unwrap();
+            let shown = rows.iter().map(|row| format!("{} {} {} in {}", row.day, row.key, row.input, row.turns));
+            shown.collect::<Vec<_>>().join(", ")
+        };
+        let month = UsageFilter { to_day: Some("2026-01-31".into()), ..Default::default() };
+        assert_eq!(days(month.clone(), 9).await, "2026-01-31 j 1 in 1, 2026-01-31 k 50 in 2, 2026-01-30 k 10 in 1");
+        assert_eq!(days(month, 1).await, "2026-01-31 j 1 in 1");
+        let later = UsageFilter { from_day: Some("2026-02-01".into()), ..Default::default() };
+        assert_eq!(days(later, 9).await, format!("2026-02-01 k {} in 2", i64::MAX), "never too large to be told");
+    });
+}
+
+#[test]
+fn a_response_is_given_its_end_only_while_it_is_open() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let in_state = |status: &str| store::Response { status: status.into(), ..response("r", "k") };
+        let ended = || Change::ResponseEnded(in_state("failed"));
+        for (before, after) in [("in_progress", "failed"), ("queued", "failed"), ("deleted", "deleted")] {
+            store.commit(vec![Change::Response(in_state(before))]).await.unwrap();
+            store.note(ended());
+            store.flush().await.unwrap();
+            let row = store.read(|reader| reader.response("r", "k")).await.unwrap().unwrap();
+            assert_eq!(row.status, after);
+        }
+        store.note(Change::ResponseGone { id: "r".into() });
+        store.note(ended());
+        store.flush().await.unwrap();
+        assert_eq!(store.read(|reader| reader.response("r", "k")).await.unwrap(), None, "it stays away");
+    });
+}
+
+#[test]
 fn a_response_is_found_with_its_own_key_alone() {
     run(async {
         let place = Place::new();
@@ -241,5 +291,44 @@ fn a_store_whose_writer_is_gone_is_not_well() {
         store.close().await.unwrap();
         assert!(store.health().borrow().is_well(), "nothing failed");
         assert!(!store.health_now().is_well(), "but nobody writes");
+    });
+}
+
+#[test]
+fn a_response_is_gone_on_from_by_another_of_its_key() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let after = |id: &str, key: &str, previous: &str| {
+            let previous = Some(previous.to_owned());
+            Change::Response(store::Response { previous, ..response(id, key) })
+        };
+        let first = Change::Response(response("a", "key-1"));
+        store.commit(vec![first, after("b", "key-1", "a"), after("c", "key-2", "b")]).await.unwrap();
+        let gone_on_from = |id: &'static str, key: &'static str| {
+            let store = store.clone();
+            async move { store.read(move |reader| reader.is_gone_on_from(id, key)).await.unwrap() }
+        };
+        assert!(gone_on_from("a", "key-1").await);
+        assert!(!gone_on_from("a", "key-2").await, "it is another key's");
+        assert!(!gone_on_from("b", "key-1").await, "only another key's goes on from it");
+        assert!(!gone_on_from("nothing", "key-1").await);
+        store.commit(vec![Change::ResponseGone { id: "b".into() }]).await.unwrap();
+        assert!(!gone_on_from("a", "key-1").await, "what went on is gone");
+    });
+}
+
+#[test]
+fn the_responses_in_a_state_come_with_the_oldest_first() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let row = |id: &str, status: &str, created_at| {
+            Change::Response(store::Response { status: status.into(), created_at, ..response(id, "key-1") })
+        };
+        let rows = vec![row("a", "queued", 2), row("b", "completed", 1), row("c", "queued", 1)];
+        store.commit(rows).await.unwrap();
+        let queued = store.read(|reader| reader.responses_in("queued")).await.unwrap();
+        assert_eq!(queued.iter().map(|row| &*row.id).collect::<Vec<_>>(), ["c", "a"]);
     });
 }

@@ -11,7 +11,14 @@ use crate::support::{Place, allowed, approvals, parked, pending, response, run, 
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const ALL: Keep = Keep { age_max: Duration::MAX, rows_max: u32::MAX };
-const KEEP_ALL: Retention = Retention { approvals: ALL, audit: ALL, responses: ALL, parked_calls: ALL, usage: ALL };
+const KEEP_ALL: Retention = Retention {
+    approvals: ALL,
+    audit: ALL,
+    responses: ALL,
+    responses_bytes_max: usize::MAX,
+    parked_calls: ALL,
+    usage: ALL,
+};
 
 fn at(time: i64, mut approval: Approval) -> Change {
     approval.created_at = time;
@@ -50,6 +57,29 @@ fn what_is_too_old_goes_but_never_what_is_pending() {
         assert_eq!(ids, ["old and pending", "young"]);
         let left = store.read(|reader| reader.response("young", "k")).await.unwrap();
         assert_eq!(left.map(|left| left.id).as_deref(), Some("young"));
+    });
+}
+
+#[test]
+fn of_responses_that_are_too_long_together_the_oldest_go() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let made = |number: i64| {
+            Change::Response(Response {
+                created_at: number,
+                body: "é".repeat(100),
+                ..response(&number.to_string(), "k")
+            })
+        };
+        store.commit((0..10).map(made).collect()).await.unwrap();
+        // Twice as many bytes as letters.
+        let swept = store.sweep(1_000, Retention { responses_bytes_max: 700, ..KEEP_ALL }).await.unwrap();
+        assert_eq!(swept, Swept { responses: 7, ..Swept::default() });
+        for number in 0..10 {
+            let left = store.read(move |reader| reader.response(&number.to_string(), "k")).await.unwrap();
+            assert_eq!(left.is_some(), number >= 7, "{number}");
+        }
     });
 }
 

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use supervise::{Child, Launch, Ledger, Limits, OWNER_VARIABLE, Owner, Reaped};
 use tempfile::TempDir;
 
-use crate::support::{launch, line, line_with, marked, role, run, runs, scale, start_again, until};
+use crate::support::{launch, line, line_with, marked, role, run, runs, scale, session, spawn, start_again, until};
 
 const STATE_DIR: &str = "SUPERVISE_TEST_STATE_DIR";
 
@@ -82,7 +82,9 @@ async fn leave_and_wait() {
     let launch = owned(ledger.announce("main-0").unwrap(), "exec sleep 1000");
     let detached = launch.spawn_detached(&Path::new(&state_dir).join("main-0.log"), Limits::default()).unwrap();
     ledger.record(detached.entry("main-0", "/run/main-0.sock".into(), "codex")).unwrap();
-    println!("detached {}", detached.pid());
+    let pid = detached.pid().to_string();
+    until("it has left the group that is killed with this one", || session(&pid).as_ref() == Some(&pid)).await;
+    println!("detached {pid}");
     child.process.wait().await;
 }
 
@@ -154,6 +156,25 @@ fn one_state_directory_admits_one() {
         assert_eq!(refusal, expected);
         drop(ledger);
         Ledger::open(home.path()).map(drop).unwrap();
+    });
+}
+
+#[test]
+fn a_lock_that_a_child_still_has_is_not_its_dead_parents() {
+    run(async {
+        let home = TempDir::new().unwrap();
+        let lock = home.path().join("lock");
+        let dead = spawn("/bin/true", &[]);
+        let pid = dead.process.pid();
+        dead.stop(supervise::Ladder::default()).await;
+        fs::write(&lock, pid.to_string()).unwrap();
+        // It has the lock until its stdin is closed.
+        let mut child = spawn("flock", &[lock.to_str().unwrap(), "-c", "echo locked; read line"]);
+        assert_eq!(line(&mut child.stdout).await, "locked");
+        let state_dir = home.path().to_path_buf();
+        let opened = tokio::task::spawn_blocking(move || Ledger::open(&state_dir).map(drop));
+        child.stdin.close();
+        opened.await.unwrap().unwrap();
     });
 }
 

@@ -148,6 +148,13 @@ pub(crate) fn runs(pid: &str) -> bool {
     state(Path::new("/proc").join(pid).join("stat").as_path()).is_some_and(|(state, _)| state != "Z")
 }
 
+/// The process session that it is in.
+pub(crate) fn session(pid: &str) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(3).map(Into::into)
+}
+
 /// The state and the parent in a `stat` file of a process, if that process is there.
 pub(crate) fn state(stat: &Path) -> Option<(String, String)> {
     let stat = fs::read_to_string(stat).ok()?;

@@ -54,7 +54,7 @@ impl Told {
     /// The same of an event of our own worker, of which it declines whatever needs a decision.
     pub(super) fn of(event: &TurnEvent) -> Self {
         match event {
-            TurnEvent::Text { text, .. } => Self::Text { text: text.as_str().into() },
+            TurnEvent::Text { text, .. } => Self::Text { text: text.to_str().into() },
             TurnEvent::ItemStarted { item } => {
                 let raw = item.raw.parse().unwrap_or_default();
                 Self::ItemStarted { item: ToldItem { kind: item.kind.clone(), raw } }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use approvals::Kind as Asked;
+use front::Origin;
 use toml::de::DeValue;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use workers::Transport;
@@ -181,6 +182,26 @@ impl Kind<Vec<String>> {
     }
 }
 
+impl Kind<Vec<Origin>> {
+    /// Origins of web pages, as browsers send them.
+    pub(super) fn origins() -> Self {
+        let texts = Kind::words("");
+        let read = move |raw: Raw<'_>, place: &Place<'_>| {
+            let texts: Vec<String> = texts.read(raw, place)?;
+            texts.iter().map(|text| text.parse().ok()).collect()
+        };
+        let show = |origins: &Vec<Origin>| {
+            let texts: Vec<String> = origins.iter().map(|origin| quoted(&origin.to_string())).collect();
+            format!("[{}]", texts.join(", "))
+        };
+        Self::new(
+            "a list of origins such as [\"https://app.example.com\"], without a path or the usual port",
+            read,
+            show,
+        )
+    }
+}
+
 impl Kind<Vec<Asked>> {
     /// Kinds of requests that wait for a decision.
     pub(super) fn kinds() -> Self {
@@ -302,6 +323,11 @@ fn duration(text: &str) -> Option<Duration> {
         rest = after;
     }
     (!text.is_empty()).then(|| Duration::from_millis(milliseconds))
+}
+
+/// The same for a flag.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, &'static str> {
+    duration(text).ok_or("write it as 30s, 10m or 500ms")
 }
 
 pub(crate) fn show_duration(time: Duration) -> String {

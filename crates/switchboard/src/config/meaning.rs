@@ -32,6 +32,12 @@ pub(super) fn config(reading: &mut Reading<'_>, variables: &BTreeMap<String, Str
         "",
         "Names that callers may use for the server (`Host`), beside `listen` and this machine's.",
     );
+    let cors_origins = top.value(
+        "cors_origins",
+        &Kind::origins(),
+        "",
+        "Web pages that may ask the server from a browser (CORS), by their exact origin; all others are refused.",
+    );
     let state_dir = top.value_or(
         "state_dir",
         &Kind::path(),
@@ -52,6 +58,7 @@ pub(super) fn config(reading: &mut Reading<'_>, variables: &BTreeMap<String, Str
     Config {
         listen,
         hosts,
+        cors_origins,
         state_dir,
         key,
         drain_grace,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use expect_test::{Expect, expect, expect_file};
+use workers::Profile;
 
 use super::{File, Flag, Resolved, Typed, resolve};
 
@@ -37,6 +38,7 @@ fn without_a_file_there_are_defaults() {
         # What is configured; the comment after each value says where it comes from.
         listen = "127.0.0.1:4180"                # default
         hosts = []                               # default
+        cors_origins = []                        # default
         state_dir = "/home/dev/.local/state/switchboard" # default
         # key                                    # not set
         drain_grace = "30s"                      # default
@@ -63,6 +65,19 @@ fn without_a_file_there_are_defaults() {
         # model                                  # not set
         # effort                                 # not set
         # decision_timeout                       # not set
+        plain = false                            # default
+        show_work = true                         # default
+
+        [profiles.codex-plain]
+        # workers                                # not set
+        cwd = "/home/dev/project"                # default
+        sandbox = "read-only"                    # default
+        approval_policy = "on-request"           # default
+        # model                                  # not set
+        # effort                                 # not set
+        # decision_timeout                       # not set
+        plain = true                             # default
+        show_work = true                         # default
 
         [approvals]
         deadline = "10m"                         # default
@@ -75,11 +90,20 @@ fn without_a_file_there_are_defaults() {
         header_timeout = "10s"                   # default
         write_timeout = "30s"                    # default
         response_grace = "10s"                   # default
-        body_bytes_max = "4MiB"                  # default
+        body_bytes_max = "16MiB"                 # default
         body_timeout = "30s"                     # default
         turns_finished_max = 1024                # default
         turns_finished_bytes_max = "64MiB"       # default
         turn_bytes_max = "1MiB"                  # default
+        websocket_age_max = "1h"                 # default
+        websocket_idle_timeout = "15m"           # default
+        response_events_bytes_max = "8MiB"       # default
+        responses_finished_max = 256             # default
+        responses_finished_bytes_max = "64MiB"   # default
+        conversation_responses_max = 1000        # default
+        conversation_bytes_max = "64MiB"         # default
+        references_max = 1000                    # default
+        references_bytes_max = "32MiB"           # default
         queue_max = 256                          # default
         queue_timeout = "1m"                     # default
         stall_timeout = "10m"                    # default
@@ -87,6 +111,8 @@ fn without_a_file_there_are_defaults() {
         ping_timeout = "5s"                      # default
         retire_timeout = "1m"                    # default
         tool_call_timeout = "1h"                 # default
+        parked_max = 256                         # default
+        thread_idle_max = "30d"                  # default
         listen_timeout = "20s"                   # default
         settle_timeout = "2s"                    # default
         frames_bytes_max = "256KiB"              # default
@@ -103,6 +129,7 @@ fn without_a_file_there_are_defaults() {
         approvals = "90d"                        # default
         audit = "365d"                           # default
         responses = "30d"                        # default
+        responses_bytes_max = "4GiB"             # default
         tool_calls = "30d"                       # default
         usage = "366d"                           # default
 
@@ -145,6 +172,8 @@ fn flags_win_over_variables_over_the_file_over_defaults() {
         [profiles.codex]
         model = "gpt-x"                          # SWITCHBOARD_PROFILES_CODEX_MODEL
 
+        [profiles.codex-plain]
+
         [approvals]
 
         [limits]
@@ -174,12 +203,13 @@ fn paths_begin_where_they_are_written() {
 }
 
 #[test]
-fn the_built_in_profile_is_the_default_whatever_others_are_called() {
+fn the_built_in_profiles_come_first_whatever_others_are_called() {
     let others = "[profiles.another]\nmodel = \"x\"\n";
     for file in [others.to_owned(), format!("{others}[profiles.codex]\neffort = \"high\"\n")] {
-        let profiles = resolved(&file).config.profiles;
-        let names: Vec<&str> = profiles.iter().map(|profile| &*profile.name).collect();
-        assert_eq!(names, ["codex", "another"]);
+        let profiles: [Profile; 3] = resolved(&file).config.profiles.try_into().unwrap();
+        let names = profiles.each_ref().map(|profile| &*profile.name);
+        assert_eq!(names, ["codex", "codex-plain", "another"]);
+        assert_eq!(profiles.map(|profile| profile.is_plain), [false, true, false]);
     }
 }
 
@@ -228,7 +258,7 @@ command = [\"files\"]
             switchboard.toml:1: unknown key `listn` at the top: did you mean `listen`?
             switchboard.toml:2: unknown key `count` at the top: it belongs in [[workers]]
             switchboard.toml:3: `drain_grace`: expected a duration such as "500ms", "30s" or "10m", from 0s to 1d, found 30
-            switchboard.toml:4: unknown key `frobnicate` at the top: there are listen, hosts, state_dir, key, drain_grace, workers, profiles, approvals, limits, retention, log, tools
+            switchboard.toml:4: unknown key `frobnicate` at the top: there are listen, hosts, cors_origins, state_dir, key, drain_grace, workers, profiles, approvals, limits, retention, log, tools
             switchboard.toml:8: unknown key `cuont` in [[workers]]: did you mean `count`?
             switchboard.toml:9: `turns_max`: expected a whole number from 1 to 100000, found "many"
             switchboard.toml:10: unknown key `codex_homee` in [[workers]]: did you mean `codex_home`?
@@ -325,6 +355,12 @@ fn values_of_the_wrong_kind_are_told_what_was_expected() {
             expect![[r#"
                 switchboard.toml:1: `key`: expected a text, found something else
             "#]],
+        ),
+        (
+            "cors_origins = [\"https://app.example.com/\"]\n",
+            expect![[r#"
+            switchboard.toml:1: `cors_origins`: expected a list of origins such as ["https://app.example.com"], without a path or the usual port, found a list of something else
+        "#]],
         ),
         (
             "hosts = [\"a\", 1]\n",
@@ -494,7 +530,9 @@ fn every_key_changes_what_is_meant() {
         "\"main\"",
         "\"2MiB\"",
         "[\"permissions\"]",
+        "[\"https://sample\"]",
         "true",
+        "false",
     ];
     for section in resolved(EVERY_SECTION).sections {
         for key in section.keys {
@@ -560,7 +598,10 @@ fn the_example_shows_every_section_and_is_right() {
 
 fn documentation() -> String {
     let mut text = include_str!("introduction.md").to_owned();
-    for section in resolved(EVERY_SECTION).sections {
+    let mut sections = resolved(EVERY_SECTION).sections;
+    // One of those that are alike stands for all.
+    sections.dedup_by_key(|section| section.pattern);
+    for section in sections {
         let heading = if section.pattern.is_empty() { "At the top" } else { &format!("`{}`", section.pattern) };
         text.push_str(&format!("\n## {heading}\n\n| key | value | default | variable |\n|---|---|---|---|\n"));
         for key in section.keys {

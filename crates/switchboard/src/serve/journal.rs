@@ -66,7 +66,7 @@ fn log_workers(notice: &Notice) {
                 debug!(thread, turn, worker, caller, message = &*error.message, "turn ended");
             }
         }
-        Notice::ItemStarted { .. } | Notice::ItemCompleted { .. } => {}
+        Notice::TokensUsed { .. } | Notice::ItemStarted { .. } | Notice::ItemCompleted { .. } => {}
     }
 }
 

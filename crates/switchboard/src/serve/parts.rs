@@ -122,9 +122,11 @@ fn hook(hook: &config::Hook) -> Result<Hook> {
 pub(super) fn front(config: &Config) -> front::Settings {
     front::Settings {
         hosts: config.hosts.clone(),
+        cors_origins: config.cors_origins.clone(),
         profiles: config.profiles.clone(),
         connections: config.limits.connections.clone(),
         requests: config.limits.requests.clone(),
+        responses: config.limits.responses.clone(),
         turns: config.limits.turns.clone(),
         ..front::Settings::default()
     }

@@ -14,8 +14,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Far beyond what any run takes, floods included, so that only a hang meets it.
-const DEADLINE: Duration = Duration::from_secs(180);
+/// Far beyond what any run takes, floods and real clients included, so that only a hang meets it.
+const DEADLINE: Duration = Duration::from_secs(600);
 
 /// How long what was killed may take to be gone.
 const GONE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -75,7 +75,21 @@ impl State {
 
     /// Lets a shell say something before it becomes the command.
     pub(crate) fn run_after(&self, prologue: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
-        let mut command = self.command_after(prologue, arguments);
+        self.begin(self.command_after(prologue, arguments), variables)
+    }
+
+    /// Starts another program, with nothing of the environment of whoever runs the tests but its path.
+    #[cfg(feature = "clients")]
+    #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
+    pub(crate) fn run_program(&self, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
+        let mut command = Command::new(program);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
+        command.env_clear().env("PATH", path).env("HOME", self.path());
+        self.begin(command, variables)
+    }
+
+    fn begin(&self, mut command: Command, variables: &[(&str, &str)]) -> Run {
         command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let homes = variables.iter().filter(|(name, _)| *name == "CODEX_HOME").map(|(_, home)| home.into());
@@ -285,8 +299,9 @@ fn processes_of(homes: &[OsString]) -> Vec<PathBuf> {
     processes.filter(|process| fs::read(process.join("environ")).is_ok_and(|environ| is_ours(&environ))).collect()
 }
 
-/// Kills a process when its time is over. Dropped before that, it does nothing.
+/// Kills a process when its time is over, or when its test fails. Dropped before that, it does nothing.
 struct Watchdog {
+    pid: Pid,
     _release: SyncSender<()>,
 }
 
@@ -298,6 +313,14 @@ impl Watchdog {
                 kill_process(pid, Signal::KILL).ok();
             }
         });
-        Self { _release: release }
+        Self { pid, _release: release }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            kill_process(self.pid, Signal::KILL).ok();
+        }
     }
 }

@@ -8,6 +8,10 @@ fn scale() -> u32 {
 }
 
 mod ask;
+#[cfg(feature = "real-codex")]
+mod chat_real;
+#[cfg(feature = "clients")]
+mod clients;
 mod command;
 mod configuration;
 mod doctor;
@@ -16,6 +20,7 @@ mod operate;
 #[cfg(feature = "real-codex")]
 mod real;
 mod record;
+mod responses;
 mod schema;
 mod secrets;
 mod serve;

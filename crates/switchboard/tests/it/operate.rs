@@ -9,7 +9,15 @@ use crate::served::Served;
 #[test]
 fn without_a_server_every_command_says_so() {
     let state = State::new();
-    for command in [&["workers"][..], &["threads", "list"], &["approvals"], &["approvals", "allow", "x"]] {
+    for command in [
+        &["workers"][..],
+        &["threads", "list"],
+        &["approvals"],
+        &["approvals", "allow", "x"],
+        &["keys"],
+        &["keys", "add", "x"],
+        &["usage"],
+    ] {
         let ended = state.run_with(command, &[]).end();
         assert_eq!(ended.code(), Some(3), "{command:?}");
         assert!(ended.stderr.contains("start one with `switchboard serve`"), "{}", ended.stderr);
@@ -144,4 +152,65 @@ fn a_denial_ends_the_wait_and_a_grant_holds_for_the_thread() {
         assert_eq!(served.json(&["approvals", "show", &id])["state"], state_after);
     }
     served.stop();
+}
+
+#[test]
+fn a_key_is_made_shown_once_limited_listed_and_revoked() {
+    let state = State::new();
+    let served = Served::start(&state);
+    let limits = ["--requests-per-minute", "60", "--turns-max", "2", "--tokens-per-day", "1000"];
+    let made = served.command(&[&["keys", "add", "chat", "--scope", "use,operate"], &limits[..]].concat());
+    assert_eq!(made.code(), Some(0), "{}", made.stderr);
+    let secret = made.stdout.strip_prefix("key ").unwrap().lines().next().unwrap().to_owned();
+    let asked = |arguments: &[&str]| {
+        let all = [arguments, &["--server", served.url()]].concat();
+        state.run_with(&all, &[("SWITCHBOARD_KEY", &secret)]).end_beside_others()
+    };
+    let listed = asked(&["keys"]);
+    let row = listed.stdout.lines().find(|line| line.contains("chat")).unwrap();
+    let row: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(row[1..7], ["chat", "use,operate", "all", "60", "2", "1000"], "{}", listed.stdout);
+    let hidden = secret.rsplit('_').next().unwrap();
+    for arguments in [&["keys"][..], &["keys", "--json"], &["usage", "--json"]] {
+        assert!(!asked(arguments).stdout.contains(hidden), "{arguments:?}");
+    }
+    let revoked = served.command(&["keys", "revoke", row[0]]);
+    assert_eq!(revoked.stdout, format!("{} is not valid any more\n", row[0]), "{}", revoked.stderr);
+    let refused = asked(&["keys"]);
+    assert_eq!(refused.code(), Some(1), "{}", refused.stdout);
+    assert_eq!(refused.stderr, "switchboard: this key is not valid; it may have been revoked\n");
+    let unknown = served.command(&["keys", "revoke", "local"]);
+    assert_eq!((unknown.code(), unknown.stdout.as_str()), (Some(1), ""), "{}", unknown.stderr);
+    let wrong = served.command(&["keys", "add", "chat", "--profile", "none"]);
+    assert!(wrong.stderr.contains("there is no profile \"none\""), "{}", wrong.stderr);
+    let logged = served.stop().stderr;
+    assert!(logged.contains("a key was made") && logged.contains("a key was revoked"), "{logged}");
+    assert!(!logged.contains(hidden), "{logged}");
+}
+
+#[test]
+fn usage_is_shown_by_day_and_key() {
+    let state = State::new();
+    let served = Served::start(&state);
+    assert_eq!(served.command(&["ask", "[[text]]"]).code(), Some(0));
+    let told = served.json(&["usage", "--key", "local"]);
+    assert_eq!((&told["usage"][0]["key"], &told["usage"][0]["turns"]), (&"local".into(), &1.into()), "{told}");
+    let input = told["usage"][0]["input_tokens"].to_string();
+    let table = served.command(&["usage"]).stdout;
+    assert!(table.lines().nth(1).unwrap().contains(&input) && table.contains("\nall "), "{table}");
+    assert_eq!(served.json(&["usage", "--to", "2000-01-01"])["usage"], Value::Array(Vec::new()));
+    let wrong = served.command(&["usage", "--from", "yesterday"]);
+    assert!(wrong.stderr.contains("`from` must be a day in UTC such as 20"), "{}", wrong.stderr);
+    served.stop();
+}
+
+#[test]
+fn a_request_that_fails_stands_in_the_log_with_its_name() {
+    let state = State::new();
+    let served = Served::start_with(&state, &["--worker", "demo"], &[("SWITCHBOARD_LOG", "warn,front=debug")]);
+    let answer = served.get("/nowhere");
+    let name = answer.lines().find_map(|line| line.strip_prefix("x-request-id: ")).unwrap().to_owned();
+    let logged = served.stop().stderr;
+    let line = logged.lines().find(|line| line.contains("route_not_found")).unwrap();
+    assert!(line.contains(&name), "{line} has no {name}");
 }

@@ -9,16 +9,17 @@ use crate::command::{Ended, Run, State};
 use crate::record::{joined, pair};
 use crate::served::Served;
 
-struct Real {
-    binary: String,
-    home: String,
+/// A home and a project for the real codex, and its model.
+pub(crate) struct Real {
+    pub(crate) binary: String,
+    pub(crate) home: String,
     project: String,
     _workplace: Workplace,
-    _model: StandIn,
+    pub(crate) model: StandIn,
 }
 
 impl Real {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let workplace = Workplace::new().unwrap();
         let model = StandIn::start().unwrap();
         let binary = codex::binary().unwrap();
@@ -28,7 +29,7 @@ impl Real {
             home: workplace.codex_home().to_str().unwrap().into(),
             project: workplace.project().to_str().unwrap().into(),
             _workplace: workplace,
-            _model: model,
+            model,
         }
     }
 

@@ -33,19 +33,29 @@ fn no_secret_and_no_prompt_is_logged_or_answered() {
     served.command(&["approvals", "deny", &id, "--reason", PROMPT]);
     asking.end_beside_others();
     said += &served.command(&["ask", &format!("[[crash 3 kill]] {PROMPT}")]).stderr;
-    for path in ["/healthz", "/readyz", "/api/workers", "/api/threads", "/nothing", "/api/turns/no/events"] {
+    for path in ["/healthz", "/readyz", "/api/workers", "/nothing", "/api/turns/no/events"] {
         said += &served.get(path);
     }
     said += &served.post("/api/turns", r#"{"prompt":1}"#);
+    // What a denied thread is to be told next is shown to whoever may see the thread; secrets are shown to nobody.
+    let threads = served.get("/api/threads");
+    assert!(threads.starts_with("HTTP/1.1 200"), "{threads}");
     for arguments in [&["workers", "--json"][..], &["workers"], &["threads"], &["doctor"], &["doctor", "--json"]] {
         let ended = state.run_with(arguments, &variables).end_beside_others();
         said += &(ended.stdout + &ended.stderr);
     }
+    let made = served.json(&["keys", "add", "canary"])["secret"].as_str().unwrap().to_owned();
+    for arguments in [&["keys"][..], &["keys", "--json"], &["usage"]] {
+        said += &served.command(arguments).stdout;
+    }
     said += &served.welcome.to_string();
     let logged = served.stop().stderr;
-    for secret in [KEY, TOKEN, "canary-webhook", PROMPT, &local] {
+    for secret in [KEY, TOKEN, "canary-webhook", PROMPT, &local, &made] {
         assert!(!said.contains(secret), "{secret} was answered: {said}");
         assert!(!logged.contains(secret), "{secret} was logged: {logged}");
+    }
+    for secret in [KEY, TOKEN, "canary-webhook", &local, &made] {
+        assert!(!threads.contains(secret), "{secret} was answered: {threads}");
     }
     for (field, count) in [("\"thread\":", 3), ("\"turn\":", 3), ("\"caller\":\"local\"", 3), ("\"approval\":", 2)] {
         assert!(logged.matches(field).count() >= count, "{field} is missing: {logged}");

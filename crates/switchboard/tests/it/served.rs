@@ -18,6 +18,8 @@ pub(crate) struct Served<'a> {
     pub(crate) run: Run,
     /// What it said when it began.
     pub(crate) welcome: Value,
+    /// The key that it was given, or else made.
+    key: String,
 }
 
 impl<'a> Served<'a> {
@@ -40,8 +42,10 @@ impl<'a> Served<'a> {
         let all = [&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat();
         let mut run = state.run_after(prologue, &all, variables);
         let welcome = run.line();
-        let welcome = serde_json::from_str(&welcome).unwrap_or_else(|_| panic!("{welcome}{}", run.stderr_now()));
-        let served = Self { state, run, welcome };
+        let welcome: Value = serde_json::from_str(&welcome).unwrap_or_else(|_| panic!("{welcome}{}", run.stderr_now()));
+        let given = variables.iter().find(|(name, _)| *name == "SWITCHBOARD_KEY").map(|(_, key)| *key);
+        let key = given.or(welcome["key"].as_str()).unwrap_or_default().to_owned();
+        let served = Self { state, run, welcome, key };
         served.wait_until("ready", |served| served.get("/readyz").starts_with("HTTP/1.1 200"));
         served
     }
@@ -51,7 +55,7 @@ impl<'a> Served<'a> {
     }
 
     pub(crate) fn key(&self) -> &str {
-        self.welcome["key"].as_str().unwrap()
+        &self.key
     }
 
     /// Runs another command against it.
@@ -80,7 +84,7 @@ impl<'a> Served<'a> {
     fn exchange(&self, head: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(self.url().strip_prefix("http://").unwrap()).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        let key = self.welcome["key"].as_str().unwrap_or_default();
+        let key = &self.key;
         let request = format!("{head}host: localhost\r\nx-api-key: {key}\r\nconnection: close\r\n\r\n{body}");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();

@@ -3,6 +3,8 @@
 //! | marker | answer |
 //! |---|---|
 //! | `[[text]]`, or none | "Hello from mock." in four deltas |
+//! | `[[say WORDS]]` | those words, a delta each |
+//! | `[[see]]` | "Images seen: N.", those of the prompt |
 //! | `[[deltas N]]` · `[[slow N MS]]` | N deltas at once · with a pause after each |
 //! | `[[reason]]` | reasoning with two summary parts and raw text, then a message |
 //! | `[[shell CMD]]` · `[[shellesc CMD]]` | a command, by whichever tool is offered · with escalated permissions |
@@ -15,7 +17,8 @@
 //! | `[[ctx]]` · `[[quota]]` | a response that fails: context window, quota |
 //! | `[[drop]]` · `[[hang]]` | a stream cut in mid message · a stream that never goes on |
 //!
-//! Once a tool's output follows the user message, the answer is "Done after tool." in three deltas.
+//! Once a tool's output follows the user message, the answer is what the last output's own marker says, or else "Done
+//! after tool." in three deltas.
 
 use std::time::Duration;
 
@@ -43,6 +46,7 @@ pub(super) enum Step {
 /// The part of a request's input that decides the answer.
 pub(super) struct Prompt {
     pub text: String,
+    pub images: usize,
     /// Prompts with a marker before it.
     pub said_before: usize,
     pub tool_has_answered: bool,
@@ -60,16 +64,20 @@ impl Prompt {
             .filter(|(_, text)| !is_codex_own(text))
             .collect();
         let (after, text) = said.last().map_or((0, String::new()), |(at, text)| (at + 1, text.clone()));
+        let images = said.last().map_or(0, |(at, _)| images_of(&input[*at]));
         // Some versions say more in the user's name than can be told from what it was.
         let prompts = said.iter().filter(|(_, text)| Marker::last(text).is_some()).count();
         let said_before = prompts.saturating_sub(1);
-        let tool_has_answered = input[after..].iter().any(|item| kind(item).ends_with("_call_output"));
-        Self { text, said_before, tool_has_answered }
+        let output = input[after..].iter().rfind(|item| kind(item).ends_with("_call_output"));
+        let follows = output.map(|item| joined(&item["output"])).filter(|text| Marker::last(text).is_some());
+        let tool_has_answered = output.is_some() && follows.is_none();
+        Self { text: follows.unwrap_or(text), images, said_before, tool_has_answered }
     }
 }
 
+/// A picture that a person gives to codex is in tags too.
 fn is_codex_own(text: &str) -> bool {
-    text.starts_with('<')
+    text.starts_with('<') && !text.starts_with("<image ")
 }
 
 fn kind(item: &Value) -> &str {
@@ -80,10 +88,20 @@ fn user_text(item: &Value) -> Option<String> {
     if kind(item) != "message" || item["role"] != "user" {
         return None;
     }
-    Some(match &item["content"] {
+    Some(joined(&item["content"]))
+}
+
+/// The text of a content, which is one or is made of parts.
+fn joined(content: &Value) -> String {
+    match content {
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         content => content.as_str().unwrap_or_default().to_owned(),
-    })
+    }
+}
+
+fn images_of(item: &Value) -> usize {
+    let parts = item["content"].as_array().into_iter().flatten();
+    parts.filter(|part| part["type"] == "input_image").count()
 }
 
 /// The answer to the request `body`, the `number`th of this provider; its prompt was `asked_before` so often.
@@ -103,6 +121,8 @@ pub(super) fn plan(body: &Value, prompt: &Prompt, number: u64, asked_before: u64
             response.message(&numbered("t", count));
             return response.complete(&Usage { output: count, ..Usage::TEXT });
         }
+        "say" => response.message(&argument.split_inclusive(' ').collect::<Vec<_>>()),
+        "see" => response.message(&[format!("Images seen: {}.", prompt.images)]),
         "slow" => {
             let pause =
                 Duration::from_millis(argument.split_whitespace().nth(1).map_or(200, |ms| first_number(ms, 200)));
@@ -307,6 +327,38 @@ mod tests {
                 {"content":[{"annotations":[],"text":"Done after tool.","type":"output_text"}],"id":"msg_resp_1","role":"assistant","status":"completed","type":"message"}
             "#]],
         );
+    }
+
+    #[test]
+    fn a_marker_in_a_tools_output_goes_on() {
+        let mut input = say("[[tool lookup {\"id\":1}]]");
+        let output = json!([{"type": "input_text", "text": "one, so now [[tool lookup {\"id\":2}]]"}]);
+        input.as_array_mut().unwrap().push(json!({"type": "function_call_output", "call_id": "c", "output": output}));
+        check(
+            &input,
+            &json!([]),
+            &expect![[r#"
+                {"arguments":"{\"id\":2}","call_id":"call_resp_1","id":"fc_resp_1","name":"lookup","type":"function_call"}
+            "#]],
+        );
+    }
+
+    #[test]
+    fn images_of_the_prompt_are_counted() {
+        let text = |text: &str| json!({"type": "input_text", "text": text});
+        let picture = json!({"type": "input_image", "image_url": "data:"});
+        for content in
+            [json!([text("[[see]]"), picture]), json!([text("<image name=a>"), picture, text("</image>[[see]]")])]
+        {
+            check(
+                &json!([{"role": "user", "content": content}]),
+                &json!([]),
+                &expect![[r#"
+                    "Images seen: 1."
+                    {"content":[{"annotations":[],"text":"Images seen: 1.","type":"output_text"}],"id":"msg_resp_1","role":"assistant","status":"completed","type":"message"}
+                "#]],
+            );
+        }
     }
 
     #[test]

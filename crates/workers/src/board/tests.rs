@@ -47,7 +47,7 @@ impl Play {
             ["loaded", name, thread] => self.board.loaded(self.leases[name], thread),
             ["unloaded", name, thread] => self.board.unloaded(self.leases[name], thread, now),
             ["park", name] => _ = self.board.park(self.leases[name], now),
-            ["unpark", name] => self.board.unpark(self.leases[name]),
+            ["unpark", name] => _ = self.board.unpark(self.leases[name]),
             ["free", name] => self.board.free(self.leases[name], now),
             ["cancel", name] => self.board.cancel(self.waits.remove(name).unwrap(), now),
             ["drain"] => self.board.drain(),
@@ -58,7 +58,8 @@ impl Play {
 
     fn order(&mut self, name: &str, key: &str, group: &str, thread: Option<&str>) {
         let group = group.parse().unwrap();
-        let want = Want { key: key.into(), group, thread: thread.map(Into::into), decision_timeout: None };
+        let want =
+            Want { key: key.into(), group, thread: thread.map(Into::into), beside: None, decision_timeout: None };
         match self.board.order(want, self.start) {
             Ok(id) => _ = self.waits.insert(name.into(), id),
             Err(refused) => writeln!(self.told, "{name} refused: {refused}").unwrap(),
@@ -273,7 +274,7 @@ fn a_retiring_worker_keeps_its_turns_and_gets_no_more() {
 #[test]
 fn an_order_that_is_given_up_frees_what_it_has_got() {
     let mut play = Play::new(&[(0, 1, 9)], 9);
-    let want = |key: &str| Want { key: key.into(), group: 0, thread: None, decision_timeout: None };
+    let want = |key: &str| Want { key: key.into(), group: 0, thread: None, beside: None, decision_timeout: None };
     play.board.ready(SlotId(0), play.start);
     let first = play.board.order(want("a"), play.start).unwrap();
     play.line("order b b 0");
@@ -334,6 +335,7 @@ fn law(steps: &[Step]) -> Result<(), TestCaseError> {
                     key: key.to_string().into(),
                     group: *group,
                     thread: thread.clone(),
+                    beside: None,
                     decision_timeout: Some(Duration::ZERO),
                 };
                 if let Ok(id) = board.order(want, now) {
@@ -355,7 +357,7 @@ fn law(steps: &[Step]) -> Result<(), TestCaseError> {
                 }
             }
             Step::Park(at) if *at < held.len() => _ = board.park(held[*at].place.lease, now),
-            Step::Unpark(at) if *at < held.len() => board.unpark(held[*at].place.lease),
+            Step::Unpark(at) if *at < held.len() => _ = board.unpark(held[*at].place.lease),
             Step::Free(at) if *at < held.len() => board.free(held.remove(*at).place.lease, now),
             Step::Ready(slot) => board.ready(SlotId(*slot), now),
             Step::Retire(at) if *at < held.len() => board.retire(held[*at].place.lease),

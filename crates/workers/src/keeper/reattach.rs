@@ -7,19 +7,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use approvals::Withdrawal;
-use codex::{ThreadOptions, TurnError, TurnStatus};
+use codex::{ThreadOptions, TurnError, TurnStatus, protocol};
 use futures_util::{StreamExt as _, stream};
 use store::{
     ApprovalFilter, ApprovalState, Change, ParkedCallFilter, ParkedCallState, ReadError, Reader, ThreadFilter,
     TurnState,
 };
+use tokio::time::timeout;
 
 use super::Keeper;
 use crate::board::Want;
 use crate::notice::{At, Notice};
+use crate::plan::Afterwards;
 use crate::post::{Link, Loaded};
 use crate::record;
 use crate::running::{Held, Running};
+use crate::told::LOOK_TIMEOUT;
 
 /// How many threads are resumed at once.
 const RESUMES_MAX: usize = 16;
@@ -75,20 +78,26 @@ impl Keeper {
 
     /// A turn has ended, and nobody knows how.
     fn end_unheard(&self, thread: store::Thread) {
-        let at = At {
-            thread: thread.id.as_str().into(),
-            turn: thread.last_turn.as_deref().unwrap_or_default().into(),
-            worker: Arc::clone(&self.post.name),
-            key: thread.key.as_str().into(),
-        };
         let error = TurnError {
             message: "its end was not heard: the worker or the link to it was gone".into(),
             kind: Some("worker_lost".into()),
             http_status: None,
             details: Some("work may have run".into()),
         };
-        (self.shared.notify)(Notice::TurnEnded { at, status: TurnStatus::Lost, error: Some(error) });
-        let ended = store::Thread { last_turn_state: Some(TurnState::Ended), ..thread };
+        self.end_unread(thread, TurnStatus::Lost, Some(error));
+    }
+
+    /// A turn has ended while nobody read it.
+    fn end_unread(&self, thread: store::Thread, status: TurnStatus, error: Option<TurnError>) {
+        let at = At {
+            thread: thread.id.as_str().into(),
+            turn: thread.last_turn.as_deref().unwrap_or_default().into(),
+            worker: Arc::clone(&self.post.name),
+            key: thread.key.as_str().into(),
+        };
+        (self.shared.notify)(Notice::TurnEnded { at, status, error });
+        self.shared.tips().remove(&thread.id);
+        let ended = store::Thread { last_turn_state: Some(TurnState::Ended), history_hash: None, ..thread };
         self.shared.store.note(Change::Thread(ended));
     }
 
@@ -102,11 +111,24 @@ impl Keeper {
     async fn follow(&self, link: &Arc<Link>, open: Open) -> Result<(), codex::CallError> {
         let Open { turn, record } = open;
         let thread = link.client.thread(&record.id);
+        // Nothing more is told of one that has ended while nobody heard it; and who follows it holds its thread.
+        if let Ok(Ok(Some(known))) = timeout(LOOK_TIMEOUT, thread.find_turn(&turn)).await
+            && known.status != protocol::TurnStatus::InProgress
+        {
+            let status = match known.status {
+                protocol::TurnStatus::Completed => TurnStatus::Completed,
+                protocol::TurnStatus::Interrupted => TurnStatus::Interrupted,
+                _ => TurnStatus::Failed,
+            };
+            self.end_unread(record, status, None);
+            return Ok(());
+        }
         let followed = thread.follow(&turn)?;
         let want = Want {
             key: record.key.as_str().into(),
             group: self.post.group,
             thread: Some(record.id.as_str().into()),
+            beside: None,
             decision_timeout: None,
         };
         let lease = self.shared.board().adopt(self.post.slot, &want, Instant::now());
@@ -115,7 +137,7 @@ impl Keeper {
         let resumed = link.client.resume_thread(&record.id, self.options_of(&record)).await?;
         let loaded = Loaded { thread: resumed, record: record.clone() };
         link.threads().insert(record.id.as_str().into(), loaded);
-        let running = Running::new(followed, Arc::clone(&self.post), Arc::clone(link), record, held);
+        let running = Running::new(followed, Arc::clone(&self.post), Arc::clone(link), record, Afterwards::Stays, held);
         self.shared.park(running);
         Ok(())
     }

@@ -69,7 +69,7 @@ impl Heard {
     fn see(&mut self, event: TurnEvent) -> bool {
         match event {
             TurnEvent::Text { text, .. } => {
-                self.text += &text;
+                self.text += &text.to_str();
                 return true;
             }
             TurnEvent::Cut { .. } => self.left_out = true,

@@ -5,6 +5,7 @@
 mod approvals;
 mod deaths;
 mod fault_run;
+mod histories;
 mod parking;
 mod placing;
 #[cfg(feature = "real-codex")]
@@ -12,3 +13,4 @@ mod real;
 mod reattach;
 mod support;
 mod turns;
+mod unread;

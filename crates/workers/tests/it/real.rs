@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use approvals::{Person, Verdict};
 use codex::{Frame, ThreadOptions, TurnEvent};
@@ -11,11 +12,11 @@ use tempfile::TempDir;
 use testkit::model::StandIn;
 use testkit::workplace::Workplace;
 use tokio::task::JoinSet;
-use workers::{Order, ThreadChoice, ToolResult, Transport};
+use workers::{Order, ThreadChoice, TipClaim, ToolResult, Transport};
 
 use crate::parking::{call_of, with_tool};
 use crate::reattach::stop_for_good;
-use crate::support::{House, Setup, caller, finish, kill, order, order_in, until, until_event};
+use crate::support::{House, Setup, caller, finish, kill, order, order_in, until, until_event, until_some};
 
 /// A home of the real worker, and its model; that has a runtime of its own, so it is made outside the test's.
 struct Real {
@@ -106,6 +107,111 @@ fn surplus_threads_are_unloaded_and_go_on_when_they_are_wanted() {
             let mut turn = house.try_turn(order_in("k", thread, "[[recall]]")).await.unwrap();
             assert_eq!(finish(&mut turn).await.0, "You said 1 things before.");
         }
+        house.stop().await;
+    });
+}
+
+#[test]
+fn a_history_reaches_the_model() {
+    run(async |real| {
+        let house = House::open(real.setup()).await;
+        let said =
+            |text: &str| json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]});
+        let history = vec![said("[[text]]"), said("[[text]]")];
+        let mut turn = house.try_turn(Order { history, ..order("k", "[[recall]]") }).await.unwrap();
+        assert_eq!(finish(&mut turn).await, ("You said 2 things before.".into(), "Completed".into(), 1));
+        let results = vec![
+            said("[[tool ask {}]]"),
+            json!({"type": "function_call", "call_id": "call_7", "name": "ask", "arguments": "{}"}),
+            json!({"type": "function_call_output", "call_id": "call_7", "output": "42"}),
+        ];
+        let mut going_on = Order { history: results, ..with_tool("k", "") };
+        going_on.turn.input.clear();
+        let mut turn = house.try_turn(going_on).await.unwrap();
+        assert_eq!(finish(&mut turn).await.0, "Done after tool.");
+        let refusal =
+            json!({"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]});
+        let refused = house.try_turn(Order { history: vec![refusal], ..order("k", "[[text]]") }).await;
+        assert!(refused.is_err_and(|refused| !refused.work_may_have_run()));
+        house.stop().await;
+    });
+}
+
+#[test]
+fn a_thread_is_forked_while_its_next_turn_runs_and_found_where_its_history_ends() {
+    run(async |real| {
+        let house = House::open(real.setup()).await;
+        let mut first = house.turn("[[text]]").await;
+        let (thread, turn) = (first.at().thread.clone(), first.at().turn.clone());
+        finish(&mut first).await;
+        house.pool.leave_tip(&thread, "h");
+        let TipClaim::Free(tip) = house.pool.claim_tip("h").await else { panic!("nobody else knows it") };
+        let going_on = Order { after: Some(tip.last_turn().into()), ..order_in("k", &thread, "[[slow 2 60000]]") };
+        let mut running = house.try_turn(going_on).await.unwrap();
+        until_event(&mut running, |event| matches!(event, TurnEvent::Text { .. }).then_some(())).await;
+        let TipClaim::Taken { thread: source, last_turn } = house.pool.claim_tip("h").await else {
+            panic!("it goes on")
+        };
+        assert_eq!((&*source, &*last_turn), (&*thread, &*turn));
+        let fork = ThreadChoice::Fork { thread: source, last_turn, options: ThreadOptions::default() };
+        let mut fork = house.try_turn(Order { thread: fork, ..order("k", "[[recall]]") }).await.unwrap();
+        assert_eq!(finish(&mut fork).await, ("You said 1 things before.".into(), "Completed".into(), 1));
+        drop(running);
+        house.stop().await;
+    });
+}
+
+#[test]
+fn what_the_model_chose_and_used_is_known_before_a_tool_is_answered() {
+    run(async |real| {
+        let house = House::open(real.setup()).await;
+        let mut order = with_tool("k", "[[tools ask 2]]");
+        if let ThreadChoice::New(options) = &mut order.thread {
+            options.raw_events = true;
+        }
+        let mut turn = house.try_turn(order).await.unwrap();
+        // The calls may begin before the model has said the rest.
+        let (mut chosen, mut wanted, mut usage) = (Vec::new(), Vec::new(), None);
+        while usage.is_none() || wanted.len() < 2 {
+            until_event(&mut turn, |event| {
+                match event {
+                    TurnEvent::ToolChosen { call, .. } => chosen.push(call.clone()),
+                    TurnEvent::ToolWanted { call, .. } => wanted.push(call.clone()),
+                    TurnEvent::ModelAnswered { usage: told } => usage = *told,
+                    _ => return None,
+                }
+                Some(())
+            })
+            .await;
+        }
+        wanted.sort();
+        assert_eq!(chosen, wanted);
+        assert_eq!(usage.map(|usage| (usage.input_tokens, usage.output_tokens)), Some((200, 20)));
+        for call in &wanted {
+            house.pool.answer_call(call, &caller("k"), ToolResult::text("42")).unwrap();
+        }
+        assert_eq!(finish(&mut turn).await.0, "Done after tool.");
+        house.stop().await;
+    });
+}
+
+#[test]
+fn a_thread_that_was_put_away_comes_back_when_it_is_used() {
+    run(async |real| {
+        let house = House::open(real.setup()).await;
+        let mut turn = house.turn("[[text]]").await;
+        let thread = turn.at().thread.to_string();
+        finish(&mut turn).await;
+        house.store.flush().await.unwrap();
+        let put_away = async || Some(house.pool.archive_idle(Duration::ZERO).await.unwrap()).filter(|count| *count > 0);
+        assert_eq!(until_some("the thread is put away", put_away).await, 1);
+        // The worker says so after its answer.
+        let told = async || {
+            Some(heard(&house.pool.frames("main-0").unwrap(), "\"thread/archived\"")).filter(|heard| *heard > 0)
+        };
+        assert_eq!(until_some("the worker tells that it is put away", told).await, 1);
+        let mut again = house.try_turn(order_in("k", &thread, "[[recall]]")).await.unwrap();
+        assert_eq!(finish(&mut again).await.0, "You said 1 things before.");
         house.stop().await;
     });
 }

@@ -12,7 +12,8 @@ use supervise::{Ledger, Rlimits};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use workers::{
-    Caller, Group, Limits, Notice, Order, Plan, Pool, Reach, Refused, ThreadChoice, Transport, Turn, WorkerState,
+    Afterwards, Caller, Group, Limits, Notice, Order, Plan, Pool, Reach, Refused, ThreadChoice, Transport, Turn,
+    WorkerState,
 };
 
 /// Far beyond anything that the demo worker takes.
@@ -211,7 +212,10 @@ pub(crate) fn order(key: &str, prompt: &str) -> Order {
         group: None,
         profile: None,
         thread: ThreadChoice::New(options),
+        after: None,
+        history: Vec::new(),
         turn: prompt.into(),
+        afterwards: Afterwards::Stays,
         queue_timeout: None,
         decision_timeout: None,
     }
@@ -231,6 +235,19 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
         }
     });
     waited.await.unwrap_or_else(|_| panic!("it should be that {what}"));
+}
+
+/// Waits for something, and names it if it never comes to be.
+pub(crate) async fn until_some<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let waited = timeout(LONG, async {
+        loop {
+            match look().await {
+                Some(found) => return found,
+                None => sleep(LOOK_INTERVAL).await,
+            }
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("it should be that {what}"))
 }
 
 /// Ends a process as the system does when it has no memory left.
@@ -259,7 +276,7 @@ pub(crate) async fn finish(turn: &mut Turn) -> (String, String, usize) {
     let (mut text, mut status, mut ends) = (String::new(), String::new(), 0);
     while let Some(event) = next(turn).await {
         match event {
-            TurnEvent::Text { text: more, .. } => text += &more,
+            TurnEvent::Text { text: more, .. } => text += &more.to_str(),
             TurnEvent::TurnEnded { status: ended, error } => {
                 ends += 1;
                 status = match error {

@@ -4,6 +4,7 @@ use codex::TurnEvent;
 use expect_test::expect;
 use workers::{Notice, Refused};
 
+use crate::parking::with_tool;
 use crate::support::{House, Setup, finish, next, order, order_in, until, until_event};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -24,6 +25,7 @@ async fn a_turn_is_played_to_its_one_end_and_told_of() {
             "item completed",
             "item started",
             "item completed",
+            "tokens used",
             "turn ended",
         ]
     "#]]
@@ -148,6 +150,25 @@ async fn an_interrupt_that_is_never_answered_ends_the_turn_and_replaces_the_work
     house.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupt_that_is_never_answered_ends_a_turn_also_where_it_has_just_asked_something() {
+    let limits = workers::Limits {
+        interrupt_timeout: std::time::Duration::from_millis(300),
+        ping_timeout: std::time::Duration::from_millis(500),
+        retire_timeout: std::time::Duration::from_millis(1),
+        ..workers::Limits::default()
+    };
+    let house = House::open(Setup { limits, ..Setup::default() }).await;
+    let mut turn = house.try_turn(with_tool("k", "[[tool ask {}]]")).await.unwrap();
+    until("it has asked, and nobody has read it", || turn.is_waiting()).await;
+    signal(house.pool.workers()[0].pid.unwrap(), rustix::process::Signal::STOP);
+    turn.interrupt();
+    let (_, status, ends) = finish(&mut turn).await;
+    assert_eq!(status, "Lost (worker_lost): the worker did not end the turn although it was told to");
+    assert_eq!(ends, 1);
+    house.stop().await;
+}
+
 fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
     rustix::process::kill_process(pid, signal).unwrap();
@@ -170,6 +191,7 @@ fn name(notice: &Notice) -> &'static str {
         Notice::ThreadOpened { .. } => "thread opened",
         Notice::TurnStarted { .. } => "turn started",
         Notice::TurnParked { .. } => "turn parked",
+        Notice::TokensUsed { .. } => "tokens used",
         Notice::TurnEnded { .. } => "turn ended",
         Notice::ItemStarted { .. } => "item started",
         Notice::ItemCompleted { .. } => "item completed",

@@ -1,5 +1,7 @@
 //! A plan in the words of the v1 dialect. What it has no words for is refused, not left out.
 
+use serde_json::Value;
+
 use super::{ApprovalPolicy, Input, Sandbox, ThreadOptions, TurnOptions};
 use crate::abilities::{Abilities, Ability, Unable};
 use crate::v1::calls::{NewConversationParams, ResumeConversationParams, SendUserTurnParams};
@@ -16,8 +18,11 @@ pub(in crate::client) fn start(
     if options.ephemeral {
         return Err(abilities.unable("threads that are not kept"));
     }
+    if options.is_plain {
+        abilities.need(Ability::PlainModels)?;
+    }
     if options.developer_instructions.is_some() {
-        return Err(abilities.unable("further instructions"));
+        abilities.need(Ability::Instructions)?;
     }
     Ok(NewConversationParams {
         model: options.model.as_deref().map(Into::into),
@@ -26,8 +31,19 @@ pub(in crate::client) fn start(
         sandbox: Some(options.sandbox.into()),
         config: (!options.config.is_empty()).then(|| options.config.clone().into_iter().collect()),
         base_instructions: options.base_instructions.as_deref().map(Into::into),
+        developer_instructions: options.developer_instructions.as_deref().map(Into::into),
         ..NewConversationParams::default()
     })
+}
+
+/// A history of the caller's, as if it had been stored.
+pub(in crate::client) fn told(
+    history: Vec<Value>,
+    options: &ThreadOptions,
+    abilities: &Abilities,
+) -> Result<ResumeConversationParams, Unable> {
+    let overrides = Some(start(options, abilities)?);
+    Ok(ResumeConversationParams { history: Some(history), overrides, ..ResumeConversationParams::default() })
 }
 
 /// By its file, where the worker knows no other way.
@@ -38,7 +54,8 @@ pub(in crate::client) fn resume(
     abilities: &Abilities,
 ) -> Result<ResumeConversationParams, Unable> {
     let conversation_id = path.is_none().then(|| thread.into());
-    Ok(ResumeConversationParams { path, conversation_id, overrides: Some(start(options, abilities)?) })
+    let overrides = Some(start(options, abilities)?);
+    Ok(ResumeConversationParams { path, conversation_id, overrides, ..ResumeConversationParams::default() })
 }
 
 /// A turn here repeats all that its thread is, since nothing of it can be left out; `model` is what the worker has said
@@ -50,9 +67,7 @@ pub(in crate::client) fn turn(
     model: Option<&str>,
     abilities: &Abilities,
 ) -> Result<SendUserTurnParams, Unable> {
-    if turn.output_schema.is_some() {
-        return Err(abilities.unable("output schemas"));
-    }
+    super::need_for(turn, abilities)?;
     let model = turn.model.as_deref().or(options.model.as_deref()).or(model);
     Ok(SendUserTurnParams {
         conversation_id: thread.into(),

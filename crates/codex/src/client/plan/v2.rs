@@ -8,8 +8,8 @@ use super::{ApprovalPolicy, Input, Sandbox, ThreadOptions, Tool, TurnOptions};
 use crate::abilities::{Abilities, Ability, Unable};
 use crate::protocol::{
     AskForApproval, DynamicToolNamespaceTool, DynamicToolNamespaceToolFunction, DynamicToolSpec,
-    DynamicToolSpecFunction, DynamicToolSpecNamespace, SandboxMode, ThreadResumeParams, ThreadStartParams,
-    TurnStartParams, UserInput, UserInputImage, UserInputLocalImage, UserInputText,
+    DynamicToolSpecFunction, DynamicToolSpecNamespace, ResponseItem, SandboxMode, ThreadForkParams, ThreadResumeParams,
+    ThreadStartParams, TurnStartParams, UserInput, UserInputImage, UserInputLocalImage, UserInputText,
 };
 use crate::requests::written;
 
@@ -29,6 +29,9 @@ pub(in crate::client) fn start(options: &ThreadOptions, abilities: &Abilities) -
     if options.tools.iter().any(|tool| tool.namespace.is_some()) {
         abilities.need(Ability::ToolNamespaces)?;
     }
+    if options.is_plain {
+        abilities.need(Ability::PlainModels)?;
+    }
     Ok(ThreadStartParams {
         cwd: options.cwd.clone(),
         model: options.model.clone(),
@@ -38,6 +41,7 @@ pub(in crate::client) fn start(options: &ThreadOptions, abilities: &Abilities) -
         developer_instructions: options.developer_instructions.clone(),
         config: config(options),
         ephemeral: options.ephemeral.then_some(true),
+        experimental_raw_events: options.raw_events,
         dynamic_tools: (!options.tools.is_empty()).then(|| declared(&options.tools)),
         ..ThreadStartParams::default()
     })
@@ -57,14 +61,44 @@ pub(in crate::client) fn resume(thread: &str, options: &ThreadOptions, turns: Tu
     }
 }
 
-pub(in crate::client) fn turn(thread: &str, options: &TurnOptions) -> TurnStartParams {
-    TurnStartParams {
+/// A history of the caller's, as if it were that of a thread; then the worker looks for no thread of that id.
+pub(in crate::client) fn told(history: Vec<ResponseItem>, options: &ThreadOptions) -> ThreadResumeParams {
+    const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+    ThreadResumeParams { history: Some(history), ..resume(NOBODY, options, Turns::Whole) }
+}
+
+/// The beginning of the new thread is never told with it.
+pub(in crate::client) fn fork(thread: &str, last_turn: &str, options: &ThreadOptions) -> ThreadForkParams {
+    ThreadForkParams {
+        cwd: options.cwd.clone(),
+        model: options.model.clone(),
+        sandbox: Some(options.sandbox.into()),
+        approval_policy: Some(options.approval_policy.into()),
+        base_instructions: options.base_instructions.clone(),
+        developer_instructions: options.developer_instructions.clone(),
+        config: config(options),
+        ephemeral: options.ephemeral,
+        exclude_turns: true,
+        last_turn_id: Some(last_turn.into()),
+        ..ThreadForkParams::new(thread)
+    }
+}
+
+pub(in crate::client) fn turn(
+    thread: &str,
+    options: &TurnOptions,
+    abilities: &Abilities,
+) -> Result<TurnStartParams, Unable> {
+    super::need_for(options, abilities)?;
+    Ok(TurnStartParams {
         model: options.model.clone(),
         effort: options.effort.as_deref().map(Into::into),
         summary: options.summary.as_deref().map(Into::into),
+        // The field without `ForTurn` would count for every later turn too.
+        service_tier_for_turn: options.service_tier.clone(),
         output_schema: options.output_schema.as_ref().map(written),
         ..TurnStartParams::new(input(&options.input), thread)
-    }
+    })
 }
 
 pub(in crate::client) fn input(input: &[Input]) -> Vec<UserInput> {

@@ -7,18 +7,13 @@ use std::time::Duration;
 use ::codex::event::{TurnEvent, TurnStatus};
 use ::codex::requests::RequestKind;
 use ::codex::{
-    ApprovalPolicy, CallError, Callbacks, Client, Decision, Finished, Input, Sandbox, StartError, Thread,
-    ThreadOptions, Tool, Turn,
+    ApprovalPolicy, CallError, Callbacks, Client, Decision, Finished, Input, Sandbox, Thread, ThreadOptions, Tool, Turn,
 };
 use serde_json::json;
-use tokio::time::timeout;
+use testkit::compatibility::{Cells, Obstacle, cell, ensure, passed};
 use wire::Json;
 
 use super::lab::Lab;
-use super::{Cell, Row};
-
-/// A check of a healthy worker takes a second or two.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a worker is asked whether it has written a thread down.
 const LOOK: Duration = Duration::from_millis(10);
@@ -27,9 +22,9 @@ const LOOK: Duration = Duration::from_millis(10);
 const SLOW_TEXT: &str = "s0 s1 s2 s3 s4 s5 s6 s7 ";
 const TOKENS: (u64, u64) = (100, 10);
 
-pub(super) fn row(lab: &Lab) -> Row {
+pub(super) fn cells(lab: &Lab) -> Cells {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let cells = runtime.block_on(async {
+    runtime.block_on(async {
         vec![
             ("handshake", cell(handshake(lab)).await),
             ("streamed turn", cell(streamed_turn(lab)).await),
@@ -40,46 +35,31 @@ pub(super) fn row(lab: &Lab) -> Row {
             ("client tools", cell(client_tools(lab)).await),
             ("steer", cell(steer(lab)).await),
         ]
-    });
-    Row { version: lab.version.clone(), cells }
+    })
 }
 
-/// Why a check is not passed.
-enum Obstacle {
-    Absent(String),
-    Failed(String),
-}
-
-impl From<CallError> for Obstacle {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::Unable(unable) => Self::Absent(unable.to_string()),
-            other => Self::Failed(other.to_string()),
-        }
+/// A call that a version cannot do is refused before it is made.
+fn refused(error: CallError) -> Obstacle {
+    match error {
+        CallError::Unable(unable) => Obstacle::Absent(unable.to_string()),
+        other => Obstacle::Failed(other.to_string()),
     }
 }
 
-impl From<StartError> for Obstacle {
-    fn from(error: StartError) -> Self {
-        Self::Failed(error.to_string())
-    }
+async fn client(lab: &Lab) -> Result<Client, Obstacle> {
+    client_with(lab, Callbacks::new()).await
 }
 
-async fn cell(check: impl Future<Output = Result<String, Obstacle>>) -> Cell {
-    match timeout(CHECK_TIMEOUT, check).await {
-        Ok(Ok(found)) => Cell::Passed(found),
-        Ok(Err(Obstacle::Absent(why))) => Cell::Absent(why),
-        Ok(Err(Obstacle::Failed(why))) => Cell::Failed(why),
-        Err(_) => Cell::Failed(format!("not over after {CHECK_TIMEOUT:?}")),
-    }
+async fn client_with(lab: &Lab, callbacks: Callbacks) -> Result<Client, Obstacle> {
+    lab.client_with(callbacks).await.map_err(|error| Obstacle::Failed(error.to_string()))
 }
 
-fn passed() -> Result<String, Obstacle> {
-    Ok(String::new())
+async fn started(client: &Client, options: ThreadOptions) -> Result<Thread, Obstacle> {
+    client.start_thread(options).await.map_err(refused)
 }
 
-fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Obstacle> {
-    if holds { Ok(()) } else { Err(Obstacle::Failed(otherwise())) }
+async fn said(thread: &Thread, prompt: &str) -> Result<Turn, Obstacle> {
+    thread.start_turn(prompt).await.map_err(refused)
 }
 
 fn ensure_completed(finished: &Finished, text: &str) -> Result<(), Obstacle> {
@@ -102,7 +82,7 @@ async fn speaking(turn: &mut Turn) -> Result<(), Obstacle> {
 }
 
 async fn handshake(lab: &Lab) -> Result<String, Obstacle> {
-    let client = lab.client().await?;
+    let client = client(lab).await?;
     let told = client.greeting().version.as_deref().unwrap_or("none");
     ensure(told == lab.version, || format!("the worker says that its version is {told}"))?;
     let dialect = client.abilities().dialect.to_string();
@@ -111,13 +91,13 @@ async fn handshake(lab: &Lab) -> Result<String, Obstacle> {
 }
 
 async fn streamed_turn(lab: &Lab) -> Result<String, Obstacle> {
-    let client = lab.client().await?;
-    let mut turn = client.start_thread(lab.thread()).await?.start_turn("[[slow 8 20]]").await?;
+    let client = client(lab).await?;
+    let mut turn = said(&started(&client, lab.thread()).await?, "[[slow 8 20]]").await?;
     let (mut text, mut pieces, mut ends) = (String::new(), 0, Vec::new());
     while let Some(event) = turn.next().await {
         match event {
             TurnEvent::Text { text: more, .. } => {
-                text += &more;
+                text += &more.to_str();
                 pieces += 1;
             }
             TurnEvent::TurnEnded { status, .. } => ends.push(status),
@@ -132,10 +112,10 @@ async fn streamed_turn(lab: &Lab) -> Result<String, Obstacle> {
 }
 
 async fn usage(lab: &Lab) -> Result<String, Obstacle> {
-    let client = lab.client().await?;
-    let thread = client.start_thread(lab.thread()).await?;
+    let client = client(lab).await?;
+    let thread = started(&client, lab.thread()).await?;
     for turns in 1..=2 {
-        let used = thread.start_turn("[[text]]").await?.finish().await.usage;
+        let used = said(&thread, "[[text]]").await?.finish().await.usage;
         let counted = used.map(|used| (used.input_tokens, used.output_tokens));
         let expected = (TOKENS.0 * turns, TOKENS.1 * turns);
         ensure(counted == Some(expected), || format!("turn {turns} counted {counted:?} instead of {expected:?}"))?;
@@ -145,15 +125,15 @@ async fn usage(lab: &Lab) -> Result<String, Obstacle> {
 }
 
 async fn interrupt(lab: &Lab) -> Result<String, Obstacle> {
-    let client = lab.client().await?;
-    let thread = client.start_thread(lab.thread()).await?;
-    let mut speaks = thread.start_turn("[[slow 500 20]]").await?;
+    let client = client(lab).await?;
+    let thread = started(&client, lab.thread()).await?;
+    let mut speaks = said(&thread, "[[slow 500 20]]").await?;
     speaking(&mut speaks).await?;
     ensure_interrupted(speaks).await?;
-    let has_just_begun = thread.start_turn("[[slow 500 20]]").await?;
+    let has_just_begun = said(&thread, "[[slow 500 20]]").await?;
     ensure_interrupted(has_just_begun).await?;
-    drop(thread.start_turn("[[slow 500 20]]").await?);
-    let next = thread.start_turn("[[text]]").await?.finish().await;
+    drop(said(&thread, "[[slow 500 20]]").await?);
+    let next = said(&thread, "[[text]]").await?.finish().await;
     client.stop().await;
     ensure_completed(&next, "Hello from mock.")?;
     passed()
@@ -167,15 +147,15 @@ async fn ensure_interrupted(turn: Turn) -> Result<(), Obstacle> {
 
 /// In a second process, which must know what was said in the first.
 async fn resume(lab: &Lab) -> Result<String, Obstacle> {
-    let first = lab.client().await?;
-    let thread = first.start_thread(lab.thread()).await?;
-    ensure_completed(&thread.start_turn("[[recall]]").await?.finish().await, "You said 0 things before.")?;
+    let first = client(lab).await?;
+    let thread = started(&first, lab.thread()).await?;
+    ensure_completed(&said(&thread, "[[recall]]").await?.finish().await, "You said 0 things before.")?;
     let id = thread.id().to_owned();
     until_written(&first, &id).await?;
     first.stop().await;
-    let second = lab.client().await?;
-    let thread = second.resume_thread(&id, lab.thread()).await?;
-    let recalled = thread.start_turn("[[recall]]").await?.finish().await;
+    let second = client(lab).await?;
+    let thread = second.resume_thread(&id, lab.thread()).await.map_err(refused)?;
+    let recalled = said(&thread, "[[recall]]").await?.finish().await;
     second.stop().await;
     ensure_completed(&recalled, "You said 1 things before.")?;
     passed()
@@ -183,7 +163,7 @@ async fn resume(lab: &Lab) -> Result<String, Obstacle> {
 
 /// A turn is over before it is written: 0.45 forgets what it has not written when it is stopped.
 async fn until_written(client: &Client, thread: &str) -> Result<(), Obstacle> {
-    while !client.list_threads(None).await?.threads.iter().any(|listed| *listed.id == *thread) {
+    while !client.list_threads(None).await.map_err(refused)?.threads.iter().any(|listed| *listed.id == *thread) {
         tokio::time::sleep(LOOK).await;
     }
     Ok(())
@@ -199,10 +179,10 @@ async fn command_approval(lab: &Lab) -> Result<String, Obstacle> {
             count.fetch_add(1, Ordering::Relaxed);
             decision.clone()
         });
-        let client = lab.client_with(callbacks).await?;
+        let client = client_with(lab, callbacks).await?;
         let options =
             ThreadOptions { approval_policy: ApprovalPolicy::Untrusted, sandbox: Sandbox::FullAccess, ..lab.thread() };
-        let thread = client.start_thread(options).await?;
+        let thread = started(&client, options).await?;
         let finished = ran(&thread, &format!("touch {name}")).await?;
         client.stop().await;
         ensure(asked.load(Ordering::Relaxed) == 1, || format!("asked {asked:?} times before the {name} command"))?;
@@ -213,20 +193,20 @@ async fn command_approval(lab: &Lab) -> Result<String, Obstacle> {
 }
 
 async fn ran(thread: &Thread, command: &str) -> Result<Finished, Obstacle> {
-    Ok(thread.start_turn(format!("[[shell {command}]]")).await?.finish().await)
+    Ok(said(thread, &format!("[[shell {command}]]")).await?.finish().await)
 }
 
 async fn client_tools(lab: &Lab) -> Result<String, Obstacle> {
-    let client = lab.client().await?;
+    let client = client(lab).await?;
     let tool = Tool {
         namespace: None,
         name: "ask_operator".into(),
         description: "Asks the operator.".into(),
         input_schema: json!({"type": "object", "properties": {"question": {"type": "string"}}}),
     };
-    let thread = client.start_thread(ThreadOptions { tools: vec![tool], ..lab.thread() }).await?;
+    let thread = started(&client, ThreadOptions { tools: vec![tool], ..lab.thread() }).await?;
     let mut requests = client.requests().ok_or(Obstacle::Failed("somebody else has the requests".into()))?;
-    let turn = thread.start_turn(r#"[[tool ask_operator {"question":"which port?"}]]"#).await?;
+    let turn = said(&thread, r#"[[tool ask_operator {"question":"which port?"}]]"#).await?;
     let answering = async {
         let pending = requests.next().await.ok_or(Obstacle::Failed("no request came".into()))?;
         let wanted: serde_json::Value = pending.asked.params.parse().unwrap_or_default();
@@ -243,10 +223,10 @@ async fn client_tools(lab: &Lab) -> Result<String, Obstacle> {
 }
 
 async fn steer(lab: &Lab) -> Result<String, Obstacle> {
-    let client = lab.client().await?;
-    let mut turn = client.start_thread(lab.thread()).await?.start_turn("[[slow 200 20]]").await?;
+    let client = client(lab).await?;
+    let mut turn = said(&started(&client, lab.thread()).await?, "[[slow 200 20]]").await?;
     speaking(&mut turn).await?;
-    turn.steer(&[Input::Text("[[text]]".into())]).await?;
+    turn.steer(&[Input::Text("[[text]]".into())]).await.map_err(refused)?;
     let finished = turn.finish().await;
     client.stop().await;
     ensure_completed(&finished, "Hello from mock.")?;

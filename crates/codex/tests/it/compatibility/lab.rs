@@ -6,6 +6,7 @@ use std::time::Duration;
 use ::codex::{Callbacks, Client, Endpoint, Options, StartError, ThreadOptions};
 use supervise::{Child, Ladder, Launch, Owner, Rlimits};
 use testkit::codex;
+use testkit::compatibility::binaries;
 use testkit::model::StandIn;
 use testkit::workplace::Workplace;
 
@@ -50,7 +51,8 @@ impl Lab {
 
     /// With the one binary that the tests have.
     pub(crate) fn newest() -> Self {
-        Self::new(super::NEWEST.into(), codex::binary().unwrap())
+        let (version, binary) = binaries().pop().unwrap();
+        Self::new(version, binary)
     }
 
     /// A worker that listens on a socket.

@@ -15,6 +15,7 @@ pub(super) fn limits(reading: &mut Reading<'_>) -> Limits {
     let mut section = reading.section("[limits]", "[limits]", "limits", table);
     let mut limits = Limits::default();
     set_front(&mut section, &mut limits);
+    set_responses(&mut section, &mut limits.responses);
     set_pool(&mut section, &mut limits.pool);
     set_approvals(&mut section, &mut limits.approvals);
     set_store(&mut section, &mut limits.store);
@@ -58,6 +59,61 @@ fn set_front(section: &mut SectionReader<'_, '_>, limits: &mut Limits) {
     section.set(&mut turns.log.bytes_max, "turn_bytes_max", &bytes, "How much of one turn is kept for its readers.");
 }
 
+fn set_responses(section: &mut SectionReader<'_, '_>, limits: &mut front::ResponseLimits) {
+    let count = Kind::count(1..=1_000_000);
+    let bytes = Kind::bytes(1024..=1 << 32);
+    let waits = Kind::duration(SECOND..=DAY);
+    section.set(
+        &mut limits.websocket_age_max,
+        "websocket_age_max",
+        &waits,
+        "How old a WebSocket for responses may become; a response that runs then may end first.",
+    );
+    section.set(
+        &mut limits.websocket_idle_timeout,
+        "websocket_idle_timeout",
+        &waits,
+        "How long it may be open with no response running.",
+    );
+    section.set(
+        &mut limits.events_bytes_max,
+        "response_events_bytes_max",
+        &bytes,
+        "How much of the events of one response in the background can be followed.",
+    );
+    section.set(
+        &mut limits.finished_max,
+        "responses_finished_max",
+        &count,
+        "Finished responses of the background that can still be followed.",
+    );
+    section.set(
+        &mut limits.finished_bytes_max,
+        "responses_finished_bytes_max",
+        &bytes,
+        "How much of them is held in all.",
+    );
+    section.set(
+        &mut limits.conversation_responses_max,
+        "conversation_responses_max",
+        &count,
+        "How many responses of a conversation are read, to be told to a new thread or to be listed.",
+    );
+    section.set(
+        &mut limits.conversation_bytes_max,
+        "conversation_bytes_max",
+        &bytes,
+        "How much of them, and how much a WebSocket remembers of what is not stored.",
+    );
+    section.set(
+        &mut limits.references_max,
+        "references_max",
+        &count,
+        "How many responses a request may name items of.",
+    );
+    section.set(&mut limits.references_bytes_max, "references_bytes_max", &bytes, "How much of them is read.");
+}
+
 fn set_pool(section: &mut SectionReader<'_, '_>, limits: &mut workers::Limits) {
     let waits = Kind::duration(SECOND..=30 * DAY);
     let moments = Kind::duration(MILLISECOND..=DAY);
@@ -98,6 +154,18 @@ fn set_pool(section: &mut SectionReader<'_, '_>, limits: &mut workers::Limits) {
         "tool_call_timeout",
         &waits,
         "How long a turn waits for the result of a caller's tool.",
+    );
+    section.set(
+        &mut limits.parked_max,
+        "parked_max",
+        &Kind::count(1..=1_000_000),
+        "Turns that wait without being read; beyond it the oldest of the key that has most is given up.",
+    );
+    section.set(
+        &mut limits.thread_idle_max,
+        "thread_idle_max",
+        &Kind::duration(SECOND..=3650 * DAY),
+        "How long a thread may be unused before it is put away; it comes back when it is used again.",
     );
     section.set(
         &mut limits.listen_timeout,

@@ -15,7 +15,7 @@ pub(super) fn retention(reading: &mut Reading<'_>) -> Retention {
     let mut section = reading.section("[retention]", "[retention]", "retention", table);
     let ages = Kind::duration(SECOND..=YEARS);
     let mut retention = Retention::default();
-    let Retention { approvals, audit, responses, parked_calls, usage } = &mut retention;
+    let Retention { approvals, audit, responses, responses_bytes_max, parked_calls, usage } = &mut retention;
     section.set(&mut approvals.age_max, "approvals", &ages, "How long approvals are kept that are over.");
     section.set(&mut audit.age_max, "audit", &ages, "How long every step of an approval is kept.");
     section.set(
@@ -23,6 +23,12 @@ pub(super) fn retention(reading: &mut Reading<'_>) -> Retention {
         "responses",
         &ages,
         "How long responses are kept that a caller can ask for again.",
+    );
+    section.set(
+        responses_bytes_max,
+        "responses_bytes_max",
+        &Kind::bytes(1024..=1 << 40),
+        "How much they may have together; beyond, the oldest go.",
     );
     section.set(
         &mut parked_calls.age_max,

@@ -14,8 +14,9 @@ use super::super::reading::{Reading, Table};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// The profile that there always is.
-const BUILT_IN: &str = "codex";
+/// The profiles that there always are; the first is taken for whoever names none.
+const BUILT_IN: [&str; 2] = ["codex", PLAIN];
+const PLAIN: &str = "codex-plain";
 
 const SANDBOXES: &[(&str, Sandbox)] = &[
     ("read-only", Sandbox::ReadOnly),
@@ -128,9 +129,10 @@ fn group<'a>(
 
 pub(super) fn profiles(reading: &mut Reading<'_>, groups: &[Group]) -> Vec<Profile> {
     let mut tables = reading.named("profiles");
-    let built_in = tables.iter().position(|(name, _)| *name == BUILT_IN).map(|at| tables.remove(at));
-    // The first is taken for whoever names none.
-    tables.insert(0, built_in.unwrap_or((BUILT_IN, Table::ABSENT)));
+    for (place, name) in BUILT_IN.into_iter().enumerate() {
+        let table = tables.iter().position(|(typed, _)| *typed == name).map(|at| tables.remove(at));
+        tables.insert(place, table.unwrap_or((name, Table::ABSENT)));
+    }
     tables.into_iter().map(|(name, table)| profile(reading, name, table, groups)).collect()
 }
 
@@ -173,6 +175,18 @@ fn profile<'a>(reading: &mut Reading<'a>, name: &str, table: Table<'a>, groups: 
             "decision_timeout",
             &Kind::duration(SECOND..=7 * DAY),
             "How long a decision may take, if not `deadline` of [approvals].",
+        ),
+        is_plain: section.value(
+            "plain",
+            &Kind::flag(),
+            if name == PLAIN { "true" } else { "false" },
+            "Whether it is a plain model, without the tools of an agent, as `codex-plain` is; then `sandbox` does not matter.",
+        ),
+        shows_work: section.value(
+            "show_work",
+            &Kind::flag(),
+            "true",
+            "Whether chat callers are told what the agent does, as reasoning.",
         ),
     };
     section.finish();

@@ -23,6 +23,7 @@ fn a_damaged_store_is_refused_and_left_as_it_is() {
         server.check_caller("main", 0);
         server.stop();
         let file = state.path().join(STORE);
+        assert!(!state.path().join(format!("{STORE}-wal")).exists(), "a stop leaves everything in one file");
         let whole = fs::read(&file).unwrap();
         let cut = whole[..fault.random.usize(0..whole.len())].to_vec();
         let mut spoiled = whole.clone();

@@ -20,7 +20,7 @@ async fn the_place_of_a_caller_who_is_gone_is_free_soon() {
     house.until_ready().await;
     for _ in 0..fault.rounds {
         let leave_after: Vec<usize> = (0..CALLERS).map(|_| fault.random.usize(0..WORDS + 100)).collect();
-        let playing = leave_after.iter().enumerate().map(|(caller, last_delta)| {
+        let playing = leave_after.iter().enumerate().map(|(caller, last_word)| {
             let house = &house;
             async move {
                 let mut turn = house.try_turn(prompt_of(caller)).await.unwrap();
@@ -28,9 +28,12 @@ async fn the_place_of_a_caller_who_is_gone_is_free_soon() {
                     hear(&mut turn, |_| {}).await.check_completed(caller, WORDS);
                     return Duration::ZERO;
                 }
-                let mut deltas = 0;
-                while deltas < *last_delta {
-                    deltas += usize::from(matches!(next(&mut turn).await.unwrap(), TurnEvent::Text { .. }));
+                // Deltas that wait for their reader come as one.
+                let mut words = 0;
+                while words < *last_word {
+                    if let TurnEvent::Text { text, .. } = next(&mut turn).await.unwrap() {
+                        words += text.to_str().matches(' ').count();
+                    }
                 }
                 let id = turn.at().turn.clone();
                 drop(turn);

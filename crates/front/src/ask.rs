@@ -1,0 +1,94 @@
+//! What is asked of the workers in the name of an OpenAI client, whichever API it speaks: a plan becomes a turn, and the turn is read
+//! to its end.
+
+mod begin;
+mod choice;
+mod vigil;
+
+use std::num::NonZero;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use codex::Usage;
+use tracing::Span;
+use workers::{Caller as Orderer, Profile};
+
+pub(crate) use choice::{Choice, Step};
+pub(crate) use vigil::{Vigil, Woken};
+
+use crate::Desk;
+use crate::error::{Code, Error};
+use crate::idempotency::Waits;
+use crate::keys::Caller;
+use crate::openai::plan::TurnPlan;
+use crate::openai::request::Request;
+use crate::quota::Permit;
+use crate::responses::Retelling;
+
+/// What a choice needs until its turn has begun: a long conversation is not held for longer.
+pub(crate) struct Asked {
+    pub desk: Arc<Desk>,
+    pub caller: Orderer,
+    pub profile: Profile,
+    pub request: Request,
+    pub plan: TurnPlan,
+    /// What a new thread must be told besides, and is only read then.
+    pub retelling: Option<Retelling>,
+}
+
+/// What every choice of one answer works with.
+pub(crate) struct Answering {
+    pub desk: Arc<Desk>,
+    pub permit: Permit,
+    pub waits: Waits,
+    /// Names the request in the log, also when its head is long sent.
+    pub span: Span,
+}
+
+impl Answering {
+    pub(crate) fn new(desk: &Arc<Desk>, permit: Permit, waits: Waits) -> Arc<Self> {
+        Arc::new(Self { desk: Arc::clone(desk), permit, waits, span: Span::current() })
+    }
+}
+
+/// A request that sets a turn going again which was let through before is not refused.
+pub(crate) async fn admit(desk: &Desk, caller: &Caller, request: &Request) -> Result<Permit, Error> {
+    let max = caller.limits.turns_max.map(NonZero::get);
+    if let Some(max) = max.filter(|max| *max < request.choices) {
+        let why = format!("`n` is {}, but this key may run {max} turns at the same time", request.choices);
+        return Err(Error::new(Code::InvalidValue, why).about("n"));
+    }
+    if request.last_result().is_some_and(|call| desk.pool.is_waiting_for(call, &caller.orderer())) {
+        return desk.quotas.resume(caller).await;
+    }
+    desk.quotas.admit(caller, request.choices, caller.parked_turns(&desk.pool)).await
+}
+
+/// What is not done, for the caller to know.
+pub(crate) fn ignored(request: &Request) -> Option<(HeaderName, HeaderValue)> {
+    let names = HeaderValue::from_str(&request.ignored.join(", ")).ok().filter(|names| !names.is_empty())?;
+    Some((HeaderName::from_static("x-switchboard-ignored"), names))
+}
+
+pub(crate) fn revoked() -> Error {
+    Error::new(Code::KeyInvalid, "this key was revoked while its request was answered").after_work()
+}
+
+pub(crate) fn add_usage(sum: &mut Option<Usage>, more: Option<Usage>) {
+    if let Some(more) = more {
+        sum.get_or_insert_default().add(&more);
+    }
+}
+
+/// An answer that is sent as it comes.
+pub(crate) fn stream_response(events: Body) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-cache"),
+        // What proxies of the nginx kind understand: pass it on as it comes.
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    (headers, events).into_response()
+}

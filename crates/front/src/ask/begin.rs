@@ -1,0 +1,191 @@
+//! How the turn of a choice begins: on the thread that stands at the end of the conversation, if there is exactly one; where it
+//! waits for the caller's tools, it goes on with their results; otherwise on a new thread that is told everything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codex::{CallError, Trap};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use workers::{Afterwards, Caller as Orderer, Order, Pool, Reach, Refused, ThreadChoice, TipClaim, Turn, WorkerState};
+
+use super::Asked;
+use crate::error::Error;
+use crate::metrics::Continuation;
+use crate::openai::plan::{GoingOn, Whence, retold, said_besides};
+
+/// How long a worker may take to be found again with the turns that wait there, and how often to look.
+const FOUND_AGAIN_TIMEOUT: Duration = Duration::from_secs(5);
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A turn that has begun, and how; `None` where it cannot in this way.
+type Begun = Result<Option<(Turn, Continuation)>, Refused>;
+
+/// Begins one turn.
+pub(super) async fn begin(asked: Arc<Asked>) -> Result<Turn, Error> {
+    let (turn, how) = match (asked.rejoin().await, &asked.plan.going_on) {
+        (Some(turn), _) => (turn, Continuation::Resumed),
+        (None, None) => (asked.begin_anew().await?, Continuation::Begun),
+        (None, Some(going_on)) => asked.go_on(going_on).await?,
+    };
+    asked.desk.feed.metrics().count_continuation(how);
+    Ok(turn)
+}
+
+impl Asked {
+    async fn go_on(&self, going_on: &GoingOn) -> Result<(Turn, Continuation), Error> {
+        let gone_on = match &going_on.from {
+            Whence::History(history) => self.go_on_from(history, going_on).await?,
+            Whence::Turn { turn, .. } if !going_on.results.is_empty() => {
+                self.resume(turn, going_on).await.map(|turn| (turn, Continuation::Resumed))
+            }
+            Whence::Turn { thread, turn } => match self.go_on_after(thread, turn, going_on).await? {
+                None => self.fork(thread.clone(), turn.clone(), going_on).await?,
+                gone_on => gone_on,
+            },
+        };
+        if let Some(gone_on) = gone_on {
+            return Ok(gone_on);
+        }
+        self.let_go(going_on);
+        Ok((self.begin_anew().await?, Continuation::Retold))
+    }
+
+    /// On the one thread that stands at the end of a history.
+    async fn go_on_from(&self, history: &str, going_on: &GoingOn) -> Begun {
+        match self.desk.pool.claim_tip(history).await {
+            TipClaim::Free(tip) if !going_on.results.is_empty() => {
+                let resumed = self.resume(tip.last_turn(), going_on).await;
+                Ok(resumed.map(|turn| (turn, Continuation::Resumed)))
+            }
+            TipClaim::Free(tip) => self.go_on_after(tip.thread(), tip.last_turn(), going_on).await,
+            TipClaim::Taken { thread, last_turn } if going_on.results.is_empty() => {
+                self.fork(thread, last_turn, going_on).await
+            }
+            TipClaim::Several | TipClaim::None | TipClaim::Taken { .. } => Ok(None),
+        }
+    }
+
+    /// On a thread, if it still stands after that turn.
+    async fn go_on_after(&self, thread: &str, turn: &str, going_on: &GoingOn) -> Begun {
+        let thread = ThreadChoice::Existing(thread.into(), self.plan.thread.clone());
+        let order = Order { after: Some(turn.into()), ..self.order(thread, &going_on.history) };
+        self.try_on(order, Continuation::Continued).await
+    }
+
+    /// On a copy of a thread as it stood after that turn.
+    async fn fork(&self, thread: Box<str>, last_turn: Box<str>, going_on: &GoingOn) -> Begun {
+        let fork = ThreadChoice::Fork { thread, last_turn, options: self.plan.thread.clone() };
+        self.try_on(self.order(fork, &going_on.history), Continuation::Forked).await
+    }
+
+    /// `None` if it is the thread that does not do.
+    async fn try_on(&self, order: Order, how: Continuation) -> Begun {
+        match self.desk.pool.start_turn(order).await {
+            Ok(turn) => Ok(Some((turn, how))),
+            Err(refused) if !is_the_threads(&refused) => Err(refused),
+            Err(refused) => {
+                tracing::debug!(%refused, "a thread does not go on; another takes its place");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The turn that waits for a person's decision on this very question, whose caller has gone.
+    async fn rejoin(&self) -> Option<Turn> {
+        match self.desk.pool.claim_tip(&self.plan.said.to_hash()).await {
+            TipClaim::Free(tip) if tip.is_parked() => self.parked(tip.last_turn(), |_| true).await,
+            _ => None,
+        }
+    }
+
+    /// A turn that waits for results which are told elsewhere now waits in vain.
+    fn let_go(&self, going_on: &GoingOn) {
+        let own = Orderer { reach: Reach::Own, ..self.caller.clone() };
+        for (call, _) in &going_on.results {
+            self.desk.pool.parked_by_call(call, &own).into_iter().for_each(Turn::cancel);
+        }
+    }
+
+    /// A parked turn, once it is there as a whole; right after the start of the server its worker may not have been
+    /// found again yet, or not have asked again what it had asked.
+    async fn parked(&self, turn: &str, is_whole: impl Fn(&Pool) -> bool) -> Option<Turn> {
+        let (pool, deadline) = (&self.desk.pool, Instant::now() + FOUND_AGAIN_TIMEOUT);
+        loop {
+            let is_starting = pool.workers().iter().any(|worker| worker.state == WorkerState::Starting);
+            let is_new = self.desk.began.elapsed() < FOUND_AGAIN_TIMEOUT;
+            let is_last_look = !(is_starting || is_new) || Instant::now() > deadline;
+            if is_last_look || is_whole(pool) {
+                let turn = pool.parked_turn(turn, &self.caller);
+                if turn.is_some() || is_last_look {
+                    return turn;
+                }
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// The turn that waits for these results, set going again; `None` if it does not wait any more.
+    async fn resume(&self, turn: &str, going_on: &GoingOn) -> Option<Turn> {
+        let waiting = || self.desk.pool.waiting_calls(turn);
+        let parked = self.parked(turn, |_| !waiting().is_empty()).await?;
+        let (waiting, mut turn) = (waiting(), parked);
+        if self.request.afterwards == Afterwards::Goes {
+            turn.leave_nothing();
+        }
+        let besides = said_besides(&self.request.messages);
+        if !besides.is_empty()
+            && let Err(error) = turn.steer(&besides).await
+        {
+            tracing::debug!(%error, "a turn that waits cannot be told more; a new one takes its place");
+            return None;
+        }
+        let mut is_answered = false;
+        for (index, (call, result)) in going_on.results.iter().enumerate() {
+            // Calls of the older form have no ids of the model's.
+            let call = if self.request.tools.are_functions { waiting.get(index)? } else { call };
+            is_answered |= turn.answer_call(call, result.clone()).is_ok();
+        }
+        is_answered.then_some(turn)
+    }
+
+    async fn begin_anew(&self) -> Result<Turn, Error> {
+        let thread = ThreadChoice::New(self.plan.thread.clone());
+        let order = match &self.retelling {
+            None => self.order(thread, &self.plan.history),
+            Some(retelling) => {
+                let said = retelling.said(&self.desk).await?;
+                self.order(thread, &retold(&self.request, said, retelling.told))
+            }
+        };
+        Ok(self.desk.pool.start_turn(order).await?)
+    }
+
+    fn order(&self, thread: ThreadChoice, history: &[Value]) -> Order {
+        Order {
+            caller: self.caller.clone(),
+            group: self.profile.group.clone(),
+            profile: Some(self.profile.name.clone()),
+            thread,
+            history: history.to_vec(),
+            after: None,
+            turn: self.plan.turn.clone(),
+            afterwards: self.request.afterwards,
+            queue_timeout: None,
+            decision_timeout: self.profile.decision_timeout,
+        }
+    }
+}
+
+/// Whether it is the thread that does not do, so that a new one may; no turn has begun then.
+fn is_the_threads(refused: &Refused) -> bool {
+    match refused {
+        Refused::NoSuchThread { .. } | Refused::MovedOn { .. } | Refused::History(_) => true,
+        Refused::Worker(CallError::Unable(_)) => true,
+        Refused::Worker(error) if matches!(error.trap(), Some(Trap::NeverRan | Trap::NotLoaded)) => true,
+        Refused::Worker(CallError::Failed { method, .. }) => {
+            method.starts_with("thread/") || &**method == "resumeConversation"
+        }
+        _ => false,
+    }
+}

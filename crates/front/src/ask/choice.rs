@@ -1,0 +1,215 @@
+//! One choice of an answer: its turn on the way to its beginning, then read to its end. What follows from an end is done here: the
+//! place of the conversation is remembered, and the turn let go.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use codex::{TurnEvent, Usage};
+use futures_util::Stream as _;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use workers::{At, Turn};
+
+use super::begin::begin;
+use super::{Answering, Asked};
+use crate::error::Error;
+use crate::openai::reading::{End, Piece, Reading};
+
+/// How long a turn has to begin before a stream is opened without it.
+const BEGIN_PATIENCE: Duration = Duration::from_millis(300);
+/// How long it may take to write down where a conversation stands.
+const KEEP_TIMEOUT: Duration = Duration::from_secs(1);
+
+type Kept = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Begun = Pin<Box<dyn Future<Output = Result<Turn, Error>> + Send>>;
+
+/// One choice.
+pub(crate) struct Choice {
+    answering: Arc<Answering>,
+    stage: Stage,
+    reading: Reading,
+    /// Runs while more calls are waited for.
+    quiet: Option<Pin<Box<Sleep>>>,
+    /// Where its turn is, once it has begun.
+    at: Option<At>,
+    /// The hash of the conversation with its answer, once it has ended well.
+    history: Option<String>,
+}
+
+enum Stage {
+    Beginning(Begun),
+    Running(Box<Turn>),
+    /// Where the conversation stands is being written down, for whoever finds the turn again after a restart.
+    Keeping(Kept),
+    Over,
+}
+
+/// What came of a choice.
+pub(crate) enum Step {
+    /// Something was told, or not; there may be more.
+    On,
+    /// It ended.
+    Ended(End),
+}
+
+impl Choice {
+    pub(crate) fn new(asked: &Arc<Asked>, answering: &Arc<Answering>) -> Self {
+        let Asked { request, profile, plan, .. } = &**asked;
+        Self {
+            stage: Stage::Beginning(Box::pin(begin(Arc::clone(asked)))),
+            reading: Reading::new(request, profile.shows_work, &plan.said),
+            answering: Arc::clone(answering),
+            quiet: None,
+            at: None,
+            history: None,
+        }
+    }
+
+    /// Waits until its turn has begun. Cancel-safe.
+    async fn begun(&mut self) -> Result<(), Error> {
+        poll_fn(|context| self.poll_begun(context)).await
+    }
+
+    /// Waits for a moment until its turn has begun: until then a refusal has a status of its own, and no stream is opened.
+    pub(crate) async fn begun_soon(&mut self) -> Result<(), Error> {
+        timeout(BEGIN_PATIENCE, self.begun()).await.unwrap_or(Ok(()))
+    }
+
+    /// Whether its turn has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// Where its turn is, once it has begun.
+    pub(crate) fn at(&self) -> Option<&At> {
+        self.at.as_ref()
+    }
+
+    /// Gives its turn up, also if it waits for somebody.
+    pub(crate) fn cancel(&mut self) {
+        if let Stage::Running(turn) = std::mem::replace(&mut self.stage, Stage::Over) {
+            turn.cancel();
+        }
+    }
+
+    /// The thread of its turn is forgotten when that is over.
+    pub(crate) fn leave_nothing(&mut self) {
+        if let Stage::Running(turn) = &mut self.stage {
+            turn.leave_nothing();
+        }
+    }
+
+    /// The hash of the conversation as it was asked.
+    pub(crate) fn question(&self) -> String {
+        self.reading.question()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over)
+    }
+
+    /// The hash of the conversation with its answer, once it has ended well.
+    pub(crate) fn history(&self) -> Option<&str> {
+        self.history.as_deref()
+    }
+
+    /// What it took, as far as that is known.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.reading.usage()
+    }
+
+    /// The next thing that happens; nothing after its end.
+    pub(crate) fn poll_step(&mut self, context: &mut Context<'_>, mut say: impl FnMut(Piece<'_>)) -> Poll<Step> {
+        if let Stage::Keeping(kept) = &mut self.stage {
+            ready!(kept.as_mut().poll(context));
+            self.stage = Stage::Over;
+            return Poll::Ready(Step::Ended(End::ToolsWanted));
+        }
+        if let Err(error) = ready!(self.poll_begun(context)) {
+            return Poll::Ready(self.ended(End::Failed(error)));
+        }
+        let Stage::Running(turn) = &mut self.stage else { return Poll::Pending };
+        match Pin::new(&mut **turn).poll_next(context) {
+            Poll::Ready(Some(event)) => {
+                match &event {
+                    TurnEvent::ApprovalWanted { .. } => self.answering.waits.begin(),
+                    TurnEvent::ApprovalResolved { .. } => self.answering.waits.end(),
+                    _ => {}
+                }
+                let calls = self.reading.calls();
+                let end = self.reading.handle_event(&event, &mut say);
+                if self.reading.calls() > calls {
+                    self.quiet = None;
+                }
+                match end {
+                    Some(end) => Poll::Ready(self.ended(end)),
+                    None => Poll::Ready(Step::On),
+                }
+            }
+            Poll::Ready(None) => {
+                let lost = crate::openai::failure::failure(codex::TurnStatus::Lost, None);
+                Poll::Ready(self.ended(End::Failed(lost)))
+            }
+            Poll::Pending => self.poll_quiet(context, say),
+        }
+    }
+
+    pub(crate) fn poll_begun(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if let Stage::Beginning(begun) = &mut self.stage {
+            match ready!(begun.as_mut().poll(context)) {
+                Ok(turn) => {
+                    self.at = Some(turn.at().clone());
+                    self.stage = Stage::Running(Box::new(turn));
+                }
+                Err(error) => {
+                    self.stage = Stage::Over;
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_quiet(&mut self, context: &mut Context<'_>, say: impl FnMut(Piece<'_>)) -> Poll<Step> {
+        let Some(patience) = self.reading.patience() else { return Poll::Pending };
+        let quiet = self.quiet.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
+        ready!(quiet.as_mut().poll(context));
+        self.quiet = None;
+        match self.reading.handle_quiet(say) {
+            Some(end) => Poll::Ready(self.ended(end)),
+            None => Poll::Pending,
+        }
+    }
+
+    /// A turn that is let go before its end is interrupted, or parked if it waits for somebody.
+    fn ended(&mut self, end: End) -> Step {
+        if let Stage::Running(turn) = std::mem::replace(&mut self.stage, Stage::Over)
+            && !matches!(end, End::Failed(_))
+            && let Some(history) = self.reading.history()
+        {
+            self.answering.desk.pool.leave_tip(&turn.at().thread, &history);
+            self.history = Some(history);
+            if matches!(end, End::ToolsWanted) {
+                let store = self.answering.desk.store.clone();
+                self.stage = Stage::Keeping(Box::pin(async move {
+                    timeout(KEEP_TIMEOUT, store.flush()).await.ok();
+                }));
+                return Step::On;
+            }
+        }
+        Step::Ended(end)
+    }
+}
+
+impl Drop for Choice {
+    /// A turn that waits for a person goes on waiting, and whoever asks the same again reads on.
+    fn drop(&mut self) {
+        if let Stage::Running(turn) = &self.stage
+            && turn.is_waiting()
+        {
+            self.answering.desk.pool.leave_tip(&turn.at().thread, &self.reading.question());
+        }
+    }
+}

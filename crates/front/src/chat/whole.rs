@@ -1,0 +1,58 @@
+//! The answer as one object: all choices are read to their ends, side by side.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+
+use crate::ask::{Answering, Choice, Step, add_usage, revoked};
+use crate::error::Error;
+use crate::openai::answer::{Answer, Said};
+use crate::openai::chunks::Heading;
+use crate::openai::reading::End;
+
+pub(super) async fn answer(
+    answering: &Answering,
+    heading: &Heading,
+    choices: &mut [Choice],
+) -> Result<Response, Error> {
+    let mut said: Vec<(Said, &str)> = choices.iter().map(|_| (Said::default(), "stop")).collect();
+    let mut ended = pin!(answering.permit.revoked());
+    poll_fn(|context| {
+        if ended.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(revoked()));
+        }
+        poll_all(heading, choices, &mut said, context)
+    })
+    .await?;
+    let mut usage = None;
+    choices.iter().for_each(|choice| add_usage(&mut usage, choice.usage()));
+    Ok(Json(Answer::new(heading, &said, usage.as_ref())).into_response())
+}
+
+fn poll_all(
+    heading: &Heading,
+    choices: &mut [Choice],
+    said: &mut [(Said, &str)],
+    context: &mut Context<'_>,
+) -> Poll<Result<(), Error>> {
+    let mut failure = None;
+    for (choice, (said, reason)) in choices.iter_mut().zip(&mut *said) {
+        while failure.is_none() {
+            match choice.poll_step(context, |piece| said.add(&piece)) {
+                Poll::Pending => break,
+                Poll::Ready(Step::On) => {}
+                Poll::Ready(Step::Ended(End::Failed(error))) => failure = Some(error),
+                Poll::Ready(Step::Ended(end)) => *reason = heading.finish_reason(&end),
+            }
+        }
+    }
+    if let Some(error) = failure {
+        // What one turn could be asked again, all of them cannot once one has begun.
+        let has_run = choices.iter().any(Choice::has_begun);
+        return Poll::Ready(Err(if has_run { error.after_work() } else { error }));
+    }
+    if choices.iter().all(Choice::is_over) { Poll::Ready(Ok(())) } else { Poll::Pending }
+}

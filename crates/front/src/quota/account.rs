@@ -1,0 +1,171 @@
+//! The quotas of all keys that have limits, and the permit of one request: while it lives, its turns count as running.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use axum::http::{HeaderName, HeaderValue};
+use store::{ReadError, Store, UsageFilter};
+
+use super::{Left, Moment, Quota, Reached};
+use crate::error::{Code, Error};
+use crate::keys::{Caller, Revocation};
+use crate::lock::lock;
+use crate::written::written;
+
+/// Lets requests through by what their keys have used.
+pub(crate) struct Quotas {
+    store: Store,
+    accounts: Arc<Accounts>,
+}
+
+/// What the keys have used, of those that are not free to use everything.
+#[derive(Default)]
+pub(crate) struct Accounts(Mutex<HashMap<Arc<str>, Arc<Account>>>);
+
+/// What one key has used.
+#[derive(Debug)]
+struct Account {
+    quota: Mutex<Quota>,
+    revocation: Revocation,
+}
+
+/// That a request may go on. Dropped, its turns are over.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    /// `None` if the key has no limits.
+    account: Option<Arc<Account>>,
+    turns: u32,
+    left: Left,
+    revocation: Revocation,
+}
+
+impl Quotas {
+    pub(crate) fn new(store: Store, accounts: Arc<Accounts>) -> Self {
+        Self { store, accounts }
+    }
+
+    /// Lets a request with so many turns through, or refuses it as a whole; so many turns of the key wait beside.
+    pub(crate) async fn admit(&self, caller: &Caller, turns: u32, parked: u32) -> Result<Permit, Error> {
+        let account = self.account(caller).await?;
+        let left = match &account {
+            Some(account) => {
+                let mut quota = account.quota();
+                quota.has_room(turns.saturating_add(parked))?;
+                quota.admit(turns, Moment::now())?
+            }
+            None => Left::default(),
+        };
+        let permit = Permit { account, turns, left, revocation: caller.revocation.clone() };
+        // A body takes its time to arrive.
+        if permit.is_revoked() {
+            return Err(Error::new(Code::KeyInvalid, "this key was revoked a moment ago"));
+        }
+        Ok(permit)
+    }
+
+    /// The permit of a turn that was let through in an earlier life: it counts, but is not refused.
+    pub(crate) async fn resume(&self, caller: &Caller) -> Result<Permit, Error> {
+        let account = self.account(caller).await?;
+        let left = account.as_ref().map(|account| account.quota().resume(1, Moment::now())).unwrap_or_default();
+        Ok(Permit { account, turns: 1, left, revocation: caller.revocation.clone() })
+    }
+
+    async fn account(&self, caller: &Caller) -> Result<Option<Arc<Account>>, ReadError> {
+        if caller.limits.is_empty() {
+            return Ok(None);
+        }
+        if let Some(account) = self.accounts.lock().get(&caller.key) {
+            return Ok(Some(Arc::clone(account)));
+        }
+        let now = Moment::now();
+        let tokens = match caller.limits.tokens_per_day {
+            Some(_) => self.tokens_of_day(&caller.key, now).await?,
+            None => 0,
+        };
+        let mut accounts = self.accounts.lock();
+        accounts.retain(|_, account| !account.revocation.is_done());
+        // Whoever came first meanwhile may have begun to spend.
+        let account = accounts.entry(Arc::clone(&caller.key)).or_insert_with(|| {
+            let quota = Mutex::new(Quota::new(caller.limits, tokens, now));
+            Arc::new(Account { quota, revocation: caller.revocation.clone() })
+        });
+        Ok(Some(Arc::clone(account)))
+    }
+
+    /// What was written down before this process counted.
+    async fn tokens_of_day(&self, key: &str, now: Moment) -> Result<u64, ReadError> {
+        written(&self.store).await;
+        let day = now.day().to_string();
+        let filter =
+            UsageFilter { key: Some(key.into()), from_day: Some(day.clone()), to_day: Some(day), thread: None };
+        let rows = self.store.read(move |reader| reader.usage_of_days(&filter, 1)).await?;
+        let tokens = rows.first().map_or(0, |row| row.input.saturating_add(row.output));
+        Ok(u64::try_from(tokens).unwrap_or(0))
+    }
+}
+
+impl Accounts {
+    /// Takes tokens, read and written ones, from a key's day. Those of a key that was not seen yet are read from the store.
+    pub(crate) fn spend(&self, key: &str, tokens: u64) {
+        if let Some(account) = self.lock().get(key) {
+            account.quota().spend(tokens, Moment::now());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Account>>> {
+        lock(&self.0)
+    }
+}
+
+impl Account {
+    fn quota(&self) -> MutexGuard<'_, Quota> {
+        lock(&self.quota)
+    }
+}
+
+impl Permit {
+    /// What is left of the key's limits, as headers of the response.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
+        self.left.headers()
+    }
+
+    /// Whether the key was revoked since.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revocation.is_done()
+    }
+
+    /// Done once the key is revoked.
+    pub(crate) fn revoked(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut revocation = self.revocation.clone();
+        async move { revocation.done().await }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(account) = &self.account {
+            account.quota().free(self.turns);
+        }
+    }
+}
+
+impl From<Reached> for Error {
+    fn from(reached: Reached) -> Self {
+        let (code, message, wait) = match reached {
+            Reached::Requests(wait) => {
+                (Code::RateLimited, "this key has sent as many requests as it may in a minute; wait, then go on", wait)
+            }
+            Reached::Turns(wait) => (
+                Code::ConcurrencyExceeded,
+                "as many turns of this key run as may at the same time; wait until one has ended",
+                wait,
+            ),
+            Reached::Tokens(wait) => (
+                Code::InsufficientQuota,
+                "this key has used its tokens of the day; it has new ones after midnight UTC",
+                wait,
+            ),
+        };
+        Self::new(code, message).retry_after(wait)
+    }
+}

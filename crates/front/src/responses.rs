@@ -1,0 +1,129 @@
+//! `/v1/responses`: a request becomes a plan, the plan a turn, and the turn a response, which is kept and can be asked for again.
+
+mod book;
+mod compact;
+pub(crate) mod conversations;
+mod draft;
+mod following;
+mod keeping;
+mod left;
+mod limits;
+mod listing;
+mod memory;
+mod previous;
+mod recovery;
+mod responding;
+mod retrieve;
+mod socket;
+mod talk;
+mod wish;
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt as _;
+use futures_util::stream::once;
+use serde_json::Value;
+
+pub(crate) use book::Book;
+pub(crate) use compact::compact;
+pub(crate) use left::find_again;
+pub use limits::ResponseLimits;
+pub(crate) use previous::Retelling;
+pub(crate) use retrieve::{cancel, delete, get, input_items};
+pub(crate) use socket::open;
+
+use crate::Desk;
+use crate::ask::stream_response;
+use crate::error::{Code, Error};
+use crate::guard::parse;
+use crate::idempotency::{Name as Called, Waits};
+use crate::keys::Caller;
+use crate::openai::chunks::DONE;
+use crate::openai::reading::WorkForm;
+use crate::openai::request::Delivery;
+use draft::{Draft, Place};
+use memory::Memory;
+use responding::Audience;
+
+/// The header by which a caller asks to see what the agent does as items of their own types.
+const WORK: &str = "x-switchboard-work";
+
+pub(crate) async fn create(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Error> {
+    let parsed = parse(&body)?;
+    let work_form = work_form(&headers)?;
+    match Called::of(&headers, &caller.key)? {
+        None => answer(desk, caller, parsed, work_form, Waits::default()).await,
+        Some(called) => {
+            let answers = Arc::clone(&desk.answers);
+            let make = move |waits| async move { answer(desk, caller, parsed, work_form, waits).await.into_response() };
+            let form = headers.get(WORK).map_or(&b"lines"[..], HeaderValue::as_bytes);
+            // The same body may be asked of another route, or in another form.
+            let asked = [&b"responses "[..], form, b"\n", &body].concat();
+            answers.give(called, &asked, make).await
+        }
+    }
+}
+
+async fn answer(
+    desk: Arc<Desk>,
+    caller: Caller,
+    body: Value,
+    work_form: WorkForm,
+    waits: Waits,
+) -> Result<Response, Error> {
+    let arrived = Instant::now();
+    let draft = Draft::read(&desk, &caller, &body, &mut Memory::default()).await?.showing(work_form);
+    drop(body);
+    let mut headers = draft.headers();
+    let mut response = match (draft.place(), draft.delivery()) {
+        (Place::Background, delivery) => {
+            let mut responding = draft.make(&desk, &caller, waits, Audience::Later);
+            // What is refused at once is nothing to come back for.
+            responding.begun_soon().await?;
+            let (object, events) = responding.seen(desk.heartbeat)?;
+            // From here on it is made, also if its caller goes.
+            desk.responses.run(responding).await.ok();
+            match delivery {
+                Delivery::Whole => json_response(object),
+                _ => stream_response(Body::from_stream(events)),
+            }
+        }
+        (Place::Here, Delivery::Whole) => {
+            json_response(draft.make(&desk, &caller, waits, Audience::AtTheEnd).finish().await?)
+        }
+        (Place::Here, _) => {
+            let mut responding = draft.make(&desk, &caller, waits, Audience::Now);
+            responding.begun_soon().await?;
+            let done = once(ready(Ok(Bytes::from_static(DONE))));
+            stream_response(Body::from_stream(responding.chain(done)))
+        }
+    };
+    let passed = u64::try_from(arrived.elapsed().as_millis()).unwrap_or(u64::MAX);
+    headers.insert("openai-processing-ms", HeaderValue::from(passed));
+    response.headers_mut().extend(headers);
+    Ok(response)
+}
+
+/// How the caller wants to see what the agent does.
+fn work_form(headers: &HeaderMap) -> Result<WorkForm, Error> {
+    match headers.get(WORK).map(HeaderValue::as_bytes) {
+        None | Some(b"lines") => Ok(WorkForm::Lines),
+        Some(b"items") => Ok(WorkForm::Items),
+        Some(_) => Err(Error::new(Code::InvalidValue, format!("the header {WORK} must be `lines` or `items`"))),
+    }
+}
+
+fn json_response(object: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], object).into_response()
+}

@@ -1,0 +1,143 @@
+//! `/v1/conversations`: conversations that callers make, and name in the requests that belong to them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+use store::Change;
+
+use super::book::Locked;
+use super::listing::{Page, list};
+use super::previous::chain_of;
+use crate::Desk;
+use crate::api::Asked;
+use crate::error::{Code, Error};
+use crate::guard::parse;
+use crate::keys::Caller;
+use crate::openai::read::{Bad, Fields};
+use crate::openai::responses::conversation::Conversation;
+use crate::openai::responses::items;
+use crate::openai::responses::record::Record;
+use crate::openai::responses::request::metadata;
+
+/// What the row of a conversation has in the place of a response's status.
+const STATUS: &str = "conversation";
+/// How many items a conversation may begin with.
+const ITEMS_MAX: usize = 20;
+
+pub(crate) async fn create(State(desk): State<Arc<Desk>>, caller: Caller, body: Bytes) -> Result<Json<Value>, Error> {
+    let body: Value = if body.is_empty() { json!({}) } else { parse(&body)? };
+    let fields = Fields::of(&body)?;
+    let given = fields.list("items")?.unwrap_or_default();
+    if given.len() > ITEMS_MAX {
+        return Err(Bad::value(format!("must hold {ITEMS_MAX} items at most, not {}", given.len())).at("items").into());
+    }
+    let given = Value::from(given);
+    items::read(&given, &|_| None).map_err(|bad| bad.at("items"))?;
+    let id = Conversation::new_id();
+    let conversation = Conversation {
+        created_at: crate::unix_seconds(),
+        metadata: metadata(fields)?,
+        items: items::listed(&given, |prefix, place| format!("{prefix}_{}i{place:04x}", &id["conv_".len()..])),
+    };
+    write(&desk, &caller.key, &id, &conversation, None).await?;
+    Ok(Json(conversation.to_object(&id)))
+}
+
+pub(crate) async fn get(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Error> {
+    Ok(Json(find(&desk, &caller.key, &id).await?.0.to_object(&id)))
+}
+
+/// Gives it other metadata.
+pub(crate) async fn update(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Result<Json<Value>, Error> {
+    let body: Value = parse(&body)?;
+    let _locked = lock(&desk, &caller.key, &id)?;
+    let (found, last) = find(&desk, &caller.key, &id).await?;
+    let changed = Conversation { metadata: metadata(Fields::of(&body)?)?, ..found };
+    write(&desk, &caller.key, &id, &changed, last).await?;
+    Ok(Json(changed.to_object(&id)))
+}
+
+/// Forgets it; its responses stay.
+pub(crate) async fn delete(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Error> {
+    let _locked = lock(&desk, &caller.key, &id)?;
+    find(&desk, &caller.key, &id).await?;
+    desk.store.note(Change::ResponseGone { id: id.clone() });
+    desk.store.flush().await?;
+    Ok(Json(json!({"id": id, "object": "conversation.deleted", "deleted": true})))
+}
+
+/// All that was said in it.
+pub(crate) async fn items(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Asked(page): Asked<Page>,
+) -> Result<Json<Value>, Error> {
+    let (conversation, last) = find(&desk, &caller.key, &id).await?;
+    let (rows, _) = chain_of(&desk, &caller.key, last).await?;
+    let records = rows.iter().rev().filter_map(|row| Record::read(&row.body));
+    let mut all = conversation.items;
+    all.extend(records.flat_map(|record| record.items()));
+    Ok(Json(list(all, &page)?))
+}
+
+/// Makes it nobody else's for a while.
+pub(super) fn lock(desk: &Desk, key: &Arc<str>, id: &str) -> Result<Locked, Error> {
+    let why = || format!("a response is being made in the conversation {id:?}; wait for its end");
+    desk.responses.lock_conversation(key, id).ok_or_else(|| Error::new(Code::ConversationLocked, why()))
+}
+
+/// The conversation, and the id of its last response.
+pub(super) async fn find(desk: &Desk, key: &str, id: &str) -> Result<(Conversation, Option<String>), Error> {
+    let not_found = || Error::new(Code::ConversationNotFound, format!("Conversation with id '{id}' not found."));
+    if !Conversation::is_id(id) {
+        return Err(not_found());
+    }
+    let (id_of, key) = (id.to_owned(), key.to_owned());
+    // Where it stood a moment ago may not be written yet.
+    desk.store.flush().await.ok();
+    let row = desk.store.read(move |reader| reader.response(&id_of, &key)).await?.ok_or_else(not_found)?;
+    Ok((serde_json::from_str(&row.body).map_err(|_| not_found())?, row.previous))
+}
+
+/// Keeps it as it is now.
+pub(super) fn note(desk: &Desk, key: &str, id: &str, conversation: &Conversation, last: Option<String>) {
+    desk.store.note(Change::Response(store::Response {
+        id: id.into(),
+        key: key.into(),
+        thread: String::new(),
+        turn: String::new(),
+        previous: last,
+        status: STATUS.into(),
+        body: serde_json::to_string(conversation).expect("JSON can be written"),
+        created_at: i64::try_from(crate::unix_seconds()).unwrap_or(i64::MAX).saturating_mul(1000),
+        expires_at: None,
+    }));
+}
+
+async fn write(
+    desk: &Desk,
+    key: &str,
+    id: &str,
+    conversation: &Conversation,
+    last: Option<String>,
+) -> Result<(), Error> {
+    note(desk, key, id, conversation, last);
+    Ok(desk.store.flush().await?)
+}

@@ -1,0 +1,150 @@
+//! A response before it is made: its request is understood together with what was said before, and it may be made.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::http::HeaderMap;
+use codex::Usage;
+use serde_json::Value;
+use workers::{Afterwards, Profile};
+
+use super::keeping::{Keeping, Place as Stand};
+use super::memory::{Memory, Remembering};
+use super::previous::{self, Before, Retelling};
+use super::responding::{Audience, Responding};
+use super::talk::Talk;
+use crate::Desk;
+use crate::ask::{Answering, Asked, Choice, admit, ignored};
+use crate::error::Error;
+use crate::idempotency::Waits;
+use crate::keys::Caller;
+use crate::models::choose;
+use crate::openai::plan::{After, TurnPlan};
+use crate::openai::reading::WorkForm;
+use crate::openai::request::{Delivery, Request};
+use crate::openai::responses::items::listed;
+use crate::openai::responses::object::{Head, Name, Outcome, Status};
+use crate::openai::responses::output::Output;
+use crate::openai::responses::request::Terms;
+use crate::quota::Permit;
+
+/// What is to be made.
+pub(super) struct Draft {
+    request: Request,
+    terms: Terms,
+    profile: Profile,
+    plan: TurnPlan,
+    /// Where its thread stands, if it goes on from a turn.
+    after: Option<After>,
+    /// The response before it.
+    last: Option<Box<str>>,
+    talk: Option<Talk>,
+    retelling: Option<Retelling>,
+    permit: Permit,
+    head: Head,
+}
+
+/// Where a response is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// By whoever reads it.
+    Here,
+    /// By itself.
+    Background,
+}
+
+impl Draft {
+    /// Reads a request; what it goes on from may be remembered instead of stored.
+    pub(super) async fn read(desk: &Desk, caller: &Caller, body: &Value, memory: &mut Memory) -> Result<Self, Error> {
+        let (request, before) = previous::read(desk, caller, body, memory).await?;
+        let Before { said, mut retelling, after, last, talk } = before;
+        let (mut request, terms) = request.told_after(said)?;
+        let chosen = choose(desk, caller, &request.model).await?;
+        request.tools.rename(&chosen.profile);
+        let permit = admit(desk, caller, &request).await?;
+        let mut plan = TurnPlan::new(&request, &chosen.as_ref(), &caller.key);
+        if let Some(after) = after.clone() {
+            plan = plan.after(&request, after);
+        }
+        if plan.going_on.is_none()
+            && let Some(retelling) = retelling.take()
+        {
+            let own = usize::from(request.has_instructions);
+            request.messages.splice(own..own + retelling.told, retelling.said(desk).await?);
+            plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_ref(), &caller.key) };
+        }
+        let head = Head::new(Name::new(), crate::unix_seconds(), &terms.echo);
+        Ok(Self { request, terms, profile: chosen.profile, plan, after, last, talk, retelling, permit, head })
+    }
+
+    /// The same with the agent's work in this form.
+    pub(super) fn showing(self, work_form: WorkForm) -> Self {
+        Self { request: Request { work_form, ..self.request }, ..self }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        if self.terms.is_background { Place::Background } else { Place::Here }
+    }
+
+    pub(super) fn delivery(&self) -> Delivery {
+        self.request.delivery
+    }
+
+    pub(super) fn headers(&self) -> HeaderMap {
+        self.permit.headers().chain(ignored(&self.request)).collect()
+    }
+
+    /// Begins to make it.
+    pub(super) fn make(self, desk: &Arc<Desk>, caller: &Caller, waits: Waits, audience: Audience) -> Responding {
+        let keeping = self.keeping(desk, caller);
+        let Self { mut request, profile, plan, talk, retelling, permit, head, .. } = self;
+        // A connection goes on from what is not stored, and forgets it itself.
+        if audience == Audience::Connected {
+            request.afterwards = Afterwards::Stays;
+        }
+        let answering = Answering::new(desk, permit, waits);
+        let asked =
+            Arc::new(Asked { desk: Arc::clone(desk), caller: caller.orderer(), profile, request, plan, retelling });
+        let choice = Choice::new(&asked, &answering);
+        Responding::new(answering, choice, head, keeping, talk, audience)
+    }
+
+    /// Makes it at once, without a turn: nothing is answered, but the next response can go on from what it was asked with.
+    pub(super) async fn make_empty(mut self, desk: &Desk, caller: &Caller) -> (Bytes, Remembering) {
+        let usage = Usage::default();
+        let done = Outcome { usage: Some(&usage), ..Outcome::begun(Status::Completed) };
+        let object = self.head.to_json(&done);
+        if let Some(talk) = &mut self.talk {
+            talk.go_on(desk, &self.head.name.id());
+        }
+        if let Some(keeping) = self.keeping(desk, caller) {
+            keeping.commit(&self.head, Status::Completed, &object, Stand::default()).await;
+        }
+        let mut output = Output::new(&self.head.name);
+        for event in ["response.created", "response.in_progress"] {
+            output.tell(event, &self.head, &Outcome::begun(Status::InProgress));
+        }
+        output.tell_object("response.completed", &object);
+        (output.take_events().into(), self.remembering())
+    }
+
+    /// What is to be remembered of it, but for its answer.
+    pub(super) fn remembering(&self) -> Remembering {
+        let own = usize::from(self.request.has_instructions);
+        Remembering {
+            id: self.head.name.id(),
+            said: self.request.messages[own..].to_vec(),
+            after: self.after.clone(),
+            made_of: self.plan.made_of.as_str().into(),
+        }
+    }
+
+    fn keeping(&self, desk: &Desk, caller: &Caller) -> Option<Keeping> {
+        let Self { terms, head, plan, last, .. } = self;
+        terms.is_stored.then(|| {
+            let input = listed(&terms.input, |prefix, place| head.name.input_item(prefix, place));
+            let made_of = plan.made_of.as_str().into();
+            Keeping { store: desk.store.clone(), key: Arc::clone(&caller.key), previous: last.clone(), input, made_of }
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! The events of a response that goes on without its caller: each has its number, and any number of readers follow from any one on.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::error::{Code, Error};
+use crate::lock::lock;
+use crate::openai::chunks::HEARTBEAT;
+
+/// How much a reader is given at once, unless a single event is longer.
+const PIECE_BYTES_MAX: usize = 64 * 1024;
+/// Where an event ends.
+const END: &[u8] = b"\n\n";
+
+/// Events as they are sent, by their numbers.
+pub(super) struct Log {
+    said: Mutex<Said>,
+    /// How many bytes of events are kept. Beyond, the oldest are forgotten, but never those that were added last.
+    bytes_max: usize,
+    news: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct Said {
+    events: VecDeque<Bytes>,
+    /// The number of the first that is kept.
+    first: u64,
+    bytes: usize,
+    is_closed: bool,
+}
+
+/// What a reader gets.
+pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Bytes, Infallible>> + Send>>;
+
+impl Log {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { said: Mutex::default(), bytes_max, news: watch::Sender::default() }
+    }
+
+    /// Adds events.
+    pub(super) fn push(&self, events: &Bytes) {
+        let mut said = self.said();
+        let before = said.events.len();
+        for event in each(events) {
+            said.bytes += event.len();
+            said.events.push_back(event);
+        }
+        let added = said.events.len() - before;
+        while said.bytes > self.bytes_max && said.events.len() > added {
+            let Some(oldest) = said.events.pop_front() else { break };
+            said.bytes -= oldest.len();
+            said.first += 1;
+        }
+        drop(said);
+        self.news.send_replace(());
+    }
+
+    /// There will be no more.
+    pub(super) fn close(&self) {
+        self.said().is_closed = true;
+        self.news.send_replace(());
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.said().bytes
+    }
+
+    /// The number of the first event that is kept.
+    pub(super) fn first(&self) -> u64 {
+        self.said().first
+    }
+
+    /// The events from this number on, to the end. A reader that falls too far behind is cut off.
+    pub(super) fn follow(self: &Arc<Self>, from: u64, heartbeat: Duration) -> Events {
+        let reader = (Arc::clone(self), self.news.subscribe(), from);
+        Box::pin(unfold(reader, move |(log, mut news, next)| async move {
+            loop {
+                news.mark_unchanged();
+                match log.read(next) {
+                    Read::Some(events, next) => return Some((Ok(events), (log, news, next))),
+                    Read::Over => return None,
+                    Read::Nothing => match timeout(heartbeat, news.changed()).await {
+                        Ok(changed) => changed.ok()?,
+                        Err(_) => return Some((Ok(Bytes::from_static(HEARTBEAT)), (log, news, next))),
+                    },
+                }
+            }
+        }))
+    }
+
+    fn read(&self, next: u64) -> Read {
+        let said = self.said();
+        let Some(skipped) = next.checked_sub(said.first).and_then(|skipped| usize::try_from(skipped).ok()) else {
+            return Read::Over;
+        };
+        let mut new = Vec::new();
+        let mut next = next;
+        for event in said.events.iter().skip(skipped) {
+            if !new.is_empty() && new.len() + event.len() > PIECE_BYTES_MAX {
+                break;
+            }
+            new.extend_from_slice(event);
+            next += 1;
+        }
+        match new.is_empty() {
+            false => Read::Some(new.into(), next),
+            true if said.is_closed => Read::Over,
+            true => Read::Nothing,
+        }
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        lock(&self.said)
+    }
+}
+
+/// The events one by one, each with its end.
+pub(super) fn each(events: &Bytes) -> impl Iterator<Item = Bytes> {
+    let mut begin = 0;
+    memchr::memmem::find_iter(events, END).map(move |at| {
+        let end = at + END.len();
+        let event = events.slice(begin..end);
+        begin = end;
+        event
+    })
+}
+
+/// Only what goes on without its caller can be followed by another.
+pub(super) fn not_in_background() -> Error {
+    unfollowed("it was not created with background=true; retrieve it without `stream`")
+}
+
+/// The store keeps the response, and only memory its events.
+pub(super) fn events_gone() -> Error {
+    unfollowed("its events are not kept any more; retrieve it without `stream`")
+}
+
+fn unfollowed(why: &str) -> Error {
+    Error::new(Code::InvalidValue, format!("This response cannot be streamed: {why}.")).about("stream")
+}
+
+enum Read {
+    Some(Bytes, u64),
+    Nothing,
+    Over,
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+
+    use super::*;
+
+    const BEAT: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn a_reader_gets_the_events_from_its_number_on() {
+        let log = Arc::new(Log::new(1024));
+        log.push(&Bytes::from_static(b"event: a\ndata: 0\n\nevent: b\ndata: 1\n\n"));
+        let late = log.follow(1, BEAT);
+        let past = log.follow(u64::MAX, BEAT);
+        log.push(&Bytes::from_static(b"event: c\ndata: 2\n\n"));
+        log.close();
+        let text = |events: Events| async {
+            let pieces: Vec<_> =
+                events.map(|piece| String::from_utf8(piece.unwrap().to_vec()).unwrap()).collect().await;
+            pieces.concat()
+        };
+        assert_eq!(text(late).await, "event: b\ndata: 1\n\nevent: c\ndata: 2\n\n");
+        assert_eq!(text(past).await, "");
+        assert_eq!(text(log.follow(0, BEAT)).await.matches("data").count(), 3);
+    }
+
+    #[tokio::test]
+    async fn events_that_are_longer_than_all_that_is_kept_are_told() {
+        let log = Arc::new(Log::new(16));
+        let mut events = log.follow(0, BEAT);
+        for count in [1, 2] {
+            let added = Bytes::from("event: a\ndata: a long one\n\n".repeat(count));
+            log.push(&added);
+            assert_eq!(events.next().await, Some(Ok(added)));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_is_bounded_and_numbers_stay() {
+        let log = Arc::new(Log::new(1024));
+        let event = Bytes::from([vec![b'x'; 256], END.to_vec()].concat());
+        for _ in 0..10 {
+            log.push(&event);
+        }
+        log.close();
+        assert!(log.bytes() <= 1024);
+        assert_eq!(log.first(), 7);
+        assert_eq!(log.follow(0, BEAT).count().await, 0, "a reader that is too far behind is cut off");
+    }
+}

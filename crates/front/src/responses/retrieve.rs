@@ -1,0 +1,141 @@
+//! Responses that are asked for again: one that is being made as it is now, any other as it was kept. A response belongs to the key that
+//! it was made for; to another there is none.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use serde_json::{Value, json};
+use store::Change;
+use tokio::time::timeout;
+use workers::Turn;
+
+use super::following::{events_gone, not_in_background};
+use super::json_response;
+use super::limits::CANCEL_TIMEOUT;
+use super::listing::{Page, list};
+use super::recovery::recover;
+use super::wish::{Wanted, Wish};
+use crate::Desk;
+use crate::api::Asked;
+use crate::ask::stream_response;
+use crate::error::{Code, Error};
+use crate::keys::Caller;
+use crate::openai::responses::record::Record;
+
+/// The status of a response that is only hidden.
+pub(super) const DELETED: &str = "deleted";
+
+pub(crate) async fn get(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Asked(wish): Asked<Wish>,
+) -> Result<Response, Error> {
+    let live = desk.responses.find(&id, &caller.key);
+    if let Wanted::Events { after } = wish.read()? {
+        let Some(live) = live else {
+            let record = find(&desk, &caller, &id).await?;
+            return Err(if record.is_of_the_background() { events_gone() } else { not_in_background() });
+        };
+        return Ok(stream_response(Body::from_stream(live.events_after(after, desk.heartbeat)?)));
+    }
+    match live.filter(|live| !live.status().is_over()) {
+        Some(live) => Ok(json_response(live.object())),
+        None => {
+            let record = find(&desk, &caller, &id).await?;
+            Ok(json_response(record.response.get().to_owned()))
+        }
+    }
+}
+
+pub(crate) async fn cancel(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    let not_alone = || Error::new(Code::InvalidValue, "Cannot cancel a synchronous response.").about("response_id");
+    let Some(live) = desk.responses.find(&id, &caller.key) else {
+        let record = find(&desk, &caller, &id).await?;
+        return if record.is_of_the_background() {
+            Ok(json_response(record.response.get().to_owned()))
+        } else {
+            Err(not_alone())
+        };
+    };
+    if !live.is_in_background() {
+        return Err(not_alone());
+    }
+    live.cancel();
+    match timeout(CANCEL_TIMEOUT, live.over()).await {
+        Ok(()) => Ok(json_response(find(&desk, &caller, &id).await?.response.get().to_owned())),
+        Err(_) => Ok(json_response(live.object())),
+    }
+}
+
+/// Forgets a response. One that others went on from is part of what they were told: it is only hidden, until they go too.
+pub(crate) async fn delete(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Error> {
+    let live = desk.responses.find(&id, &caller.key);
+    if let Some(live) = &live {
+        desk.responses.remove(&id);
+        timeout(CANCEL_TIMEOUT, live.over()).await.ok();
+    }
+    match find_row(&desk, &caller, &id).await {
+        Ok((row, record)) => let_go(&desk, &caller, &row.turn, &record),
+        // One that has only begun may not be kept yet.
+        Err(_) if live.is_some() => {}
+        Err(error) => return Err(error),
+    }
+    let (id_of, key) = (id.clone(), caller.key.to_string());
+    let hidden = desk.store.read(move |reader| {
+        let is_needed = reader.is_gone_on_from(&id_of, &key)?;
+        Ok(reader.response(&id_of, &key)?.filter(|_| is_needed))
+    });
+    let change = match hidden.await? {
+        Some(row) => Change::Response(store::Response { status: DELETED.into(), ..row }),
+        None => Change::ResponseGone { id: id.clone() },
+    };
+    desk.store.commit(vec![change]).await?;
+    Ok(Json(json!({"id": id, "object": "response", "deleted": true})))
+}
+
+pub(crate) async fn input_items(
+    State(desk): State<Arc<Desk>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Asked(page): Asked<Page>,
+) -> Result<Json<Value>, Error> {
+    Ok(Json(list(find(&desk, &caller, &id).await?.input, &page)?))
+}
+
+/// A turn that waits for outputs which nobody can send any more waits in vain.
+fn let_go(desk: &Desk, caller: &Caller, turn: &str, record: &Record) {
+    let waiting = desk.pool.waiting_calls(turn);
+    let is_waiting = |item: &Value| waiting.iter().any(|call| item["call_id"] == **call);
+    if !waiting.is_empty() && record.output().iter().any(is_waiting) {
+        desk.pool.parked_turn(turn, &caller.orderer()).into_iter().for_each(Turn::cancel);
+    }
+}
+
+/// What is kept of a response.
+async fn find(desk: &Desk, caller: &Caller, id: &str) -> Result<Record, Error> {
+    Ok(find_row(desk, caller, id).await?.1)
+}
+
+async fn find_row(desk: &Desk, caller: &Caller, id: &str) -> Result<(store::Response, Record), Error> {
+    let (id_of, key) = (id.to_owned(), caller.key.to_string());
+    // What was left to be written a moment ago counts.
+    desk.store.flush().await.ok();
+    let row = desk.store.read(move |reader| reader.response(&id_of, &key)).await?;
+    let not_found = || Error::new(Code::ResponseNotFound, format!("Response with id '{id}' not found."));
+    let row = row.filter(|row| row.status != DELETED).ok_or_else(not_found)?;
+    let row = recover(desk, row).await;
+    let record = Record::read(&row.body).ok_or_else(not_found)?;
+    Ok((row, record))
+}
