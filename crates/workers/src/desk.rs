@@ -31,6 +31,8 @@ struct Asker {
     thread: Box<str>,
     turn: Box<str>,
     decision_timeout: Option<Duration>,
+    /// The place of the request among all that the worker has asked.
+    place: u64,
 }
 
 /// How an open request came to its end.
@@ -43,11 +45,14 @@ enum Ending {
 impl Desk {
     /// Answers requests until the connection is over and each has its end.
     pub(crate) async fn attend(self, mut requests: Requests) {
-        let mut open = JoinSet::new();
+        let (mut open, mut asked) = (JoinSet::new(), 0);
         loop {
             tokio::select! {
                 request = requests.next() => match request {
-                    Some(pending) => _ = open.spawn(self.clone().answer(pending)),
+                    Some(pending) => {
+                        asked += 1;
+                        open.spawn(self.clone().answer(pending, asked));
+                    }
                     None => break,
                 },
                 Some(_) = open.join_next() => {}
@@ -56,8 +61,8 @@ impl Desk {
         while open.join_next().await.is_some() {}
     }
 
-    async fn answer(self, pending: Pending) {
-        let asker = self.asker(&pending);
+    async fn answer(self, pending: Pending, place: u64) {
+        let asker = self.asker(&pending, place);
         self.park(&asker);
         match pending.asked.kind {
             RequestKind::ToolCall => self.park_call(&pending, &asker).await,
@@ -169,7 +174,7 @@ impl Desk {
     }
 
     /// Whom a request is asked for; one without a turn of ours belongs to nobody but the operators.
-    fn asker(&self, pending: &Pending) -> Asker {
+    fn asker(&self, pending: &Pending, place: u64) -> Asker {
         let thread = pending.asked.thread.clone().unwrap_or_default();
         let board = self.shared.board();
         let (id, lease) = board.lease_of(&thread).unzip();
@@ -180,6 +185,7 @@ impl Desk {
             decision_timeout: lease.and_then(|lease| lease.decision_timeout),
             turn: turn.unwrap_or_default(),
             thread,
+            place,
         }
     }
 }

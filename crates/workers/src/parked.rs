@@ -22,8 +22,6 @@ pub(crate) struct Parked {
     going: HashMap<Arc<str>, Going>,
     /// By the model's ids, which are only as different as the model makes them.
     calls: HashMap<Box<str>, Vec<Call>>,
-    /// How many calls there have been.
-    count: u64,
 }
 
 /// A turn that runs on without a reader, and how to become one.
@@ -48,8 +46,8 @@ pub(crate) struct Call {
     pub(crate) thread: Box<str>,
     pub(crate) turn: Box<str>,
     pub(crate) answer: oneshot::Sender<ToolResult>,
-    /// Its place among all calls.
-    pub(crate) number: u64,
+    /// Its place among all that its worker has asked: calls of one message may come on record in another order.
+    pub(crate) place: u64,
 }
 
 /// The result of a caller's tool.
@@ -82,8 +80,7 @@ pub struct NoSuchCall(pub Box<str>);
 
 impl Parked {
     pub(crate) fn expect(&mut self, call: &str, waiting: Call) {
-        self.count += 1;
-        self.calls.entry(call.into()).or_default().push(Call { number: self.count, ..waiting });
+        self.calls.entry(call.into()).or_default().push(waiting);
     }
 
     pub(crate) fn set_going(&mut self, running: &Running) -> Asks {
@@ -119,11 +116,11 @@ impl Parked {
         self.turns.remove(&oldest)
     }
 
-    /// The calls that a turn waits for, in the order in which they came.
+    /// The calls that a turn waits for, in the order in which the worker has asked for them.
     pub(crate) fn of_turn(&self, turn: &str) -> Vec<Box<str>> {
         let calls = self.calls.iter().flat_map(|(id, calls)| calls.iter().map(move |call| (id, call)));
         let mut found: Vec<_> =
-            calls.filter(|(_, call)| *call.turn == *turn).map(|(id, call)| (call.number, id.clone())).collect();
+            calls.filter(|(_, call)| *call.turn == *turn).map(|(id, call)| (call.place, id.clone())).collect();
         found.sort_unstable();
         found.into_iter().map(|(_, id)| id).collect()
     }
@@ -271,5 +268,20 @@ impl Shared {
         }
         let Parked { turns, calls, .. } = std::mem::take(&mut *self.parked());
         drop((turns, calls));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_answered_in_the_order_they_were_asked_in_whichever_is_on_record_first() {
+        let mut parked = Parked::default();
+        for (id, turn, place) in [("b", "t", 2), ("c", "another", 3), ("a", "t", 1)] {
+            let (answer, _) = oneshot::channel();
+            parked.expect(id, Call { key: "k".into(), thread: "th".into(), turn: turn.into(), answer, place });
+        }
+        assert_eq!(parked.of_turn("t").iter().map(|id| &**id).collect::<Vec<_>>(), ["a", "b"]);
     }
 }

@@ -30,8 +30,8 @@ impl Desk {
             return self.decline(pending, &format!("the call could not be kept: {error}"));
         }
         let (answer, answered) = oneshot::channel();
-        let call =
-            Call { key: asker.key.clone(), thread: asker.thread.clone(), turn: asker.turn.clone(), answer, number: 0 };
+        let Asker { key, thread, turn, place, .. } = asker;
+        let call = Call { key: key.clone(), thread: thread.clone(), turn: turn.clone(), answer, place: *place };
         self.shared.parked().expect(&row.id, call);
         self.name(pending, asker, Some(pending.asked.id.as_raw()));
         let patience = Duration::from_millis(row.deadline_at.unwrap_or(0).saturating_sub(now()).max(0).unsigned_abs());
