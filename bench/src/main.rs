@@ -13,6 +13,10 @@ mod wire;
 
 use clap::Parser;
 
+/// As the binary has it, so that nobody is ahead by it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures one part of Switchboard against others in the same run.
 #[derive(Parser)]
 enum Bench {

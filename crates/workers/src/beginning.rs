@@ -29,7 +29,7 @@ impl Shared {
     /// Begins a turn. Whoever gives up waiting for it drops it, and so interrupts it.
     pub(crate) async fn begin(self: &Arc<Self>, beginning: Beginning) -> Result<Turn, Refused> {
         let (begun, turn) = oneshot::channel();
-        let held = Held { shared: Arc::clone(self), lease: beginning.place.lease };
+        let held = Held::new(self, beginning.place.lease);
         let shared = Arc::clone(self);
         self.see_to(async move {
             let is_known = beginning.order.thread.id().is_some();

@@ -57,7 +57,7 @@ impl Pool {
             decision_timeout: None,
         };
         let place = self.place(want, Instant::now() + PLACE_TIMEOUT).await.ok()?;
-        let held = Held { shared: Arc::clone(&self.shared), lease: place.lease };
+        let held = Held::new(&self.shared, place.lease);
         let link = self.shared.post(place.slot).link()?;
         // It may have been used since the list was made.
         self.shared.store.flush().await.ok()?;

@@ -37,8 +37,6 @@ pub(crate) struct Running {
     begun: BTreeMap<Box<str>, u32>,
     has_ended: bool,
     afterwards: Afterwards,
-    /// The thread, once it is to be forgotten.
-    forgotten: Option<Thread>,
     /// An event about a request that is not on record yet.
     pub(crate) held: Option<TurnEvent>,
     place: Held,
@@ -46,14 +44,26 @@ pub(crate) struct Running {
 
 /// A place on a worker; given back when it is dropped.
 pub(crate) struct Held {
-    pub(crate) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     pub(crate) lease: LeaseId,
+    /// The thread, once it is to be forgotten.
+    forgotten: Option<Thread>,
+}
+
+impl Held {
+    pub(crate) fn new(shared: &Arc<Shared>, lease: LeaseId) -> Self {
+        Self { shared: Arc::clone(shared), lease, forgotten: None }
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         self.shared.board().free(self.lease, Instant::now());
         self.shared.freed.notify_waiters();
+        // Only now: a thread in which a turn has its place is not let go of.
+        if let Some(thread) = self.forgotten.take() {
+            self.shared.unload(thread);
+        }
     }
 }
 
@@ -84,7 +94,6 @@ impl Running {
             begun: BTreeMap::new(),
             has_ended: false,
             afterwards,
-            forgotten: None,
             held: None,
             place,
         };
@@ -225,7 +234,7 @@ impl Running {
     /// Nothing goes on from here; its worker is told once the place is free.
     fn forget_thread(&mut self) {
         let loaded = self.link.threads().remove(&*self.at.thread);
-        self.forgotten = loaded.map(|loaded| loaded.thread);
+        self.place.forgotten = loaded.map(|loaded| loaded.thread);
         self.place.shared.store.note(Change::ThreadGone { id: self.at.thread.to_string() });
     }
 
@@ -257,8 +266,5 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.link.register().forget(&self.at.thread);
-        if let Some(thread) = self.forgotten.take() {
-            self.place.shared.unload(thread);
-        }
     }
 }

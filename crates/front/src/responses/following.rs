@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use crate::error::{Code, Error};
 use crate::lock::lock;
 use crate::openai::chunks::HEARTBEAT;
+use crate::openai::responses::output::error_event;
 
 /// How much a reader is given at once, unless a single event is longer.
 const PIECE_BYTES_MAX: usize = 64 * 1024;
@@ -79,18 +80,20 @@ impl Log {
         self.said().first
     }
 
-    /// The events from this number on, to the end. A reader that falls too far behind is cut off.
+    /// The events from this number on, to the end. A reader that falls too far behind is told so, and no more.
     pub(super) fn follow(self: &Arc<Self>, from: u64, heartbeat: Duration) -> Events {
         let reader = (Arc::clone(self), self.news.subscribe(), from);
-        Box::pin(unfold(reader, move |(log, mut news, next)| async move {
+        Box::pin(unfold(Some(reader), move |reader| async move {
+            let (log, mut news, next) = reader?;
             loop {
                 news.mark_unchanged();
                 match log.read(next) {
-                    Read::Some(events, next) => return Some((Ok(events), (log, news, next))),
+                    Read::Some(events, next) => return Some((Ok(events), Some((log, news, next)))),
                     Read::Over => return None,
+                    Read::Behind => return Some((Ok(error_event(&too_slow(), next).into()), None)),
                     Read::Nothing => match timeout(heartbeat, news.changed()).await {
                         Ok(changed) => changed.ok()?,
-                        Err(_) => return Some((Ok(Bytes::from_static(HEARTBEAT)), (log, news, next))),
+                        Err(_) => return Some((Ok(Bytes::from_static(HEARTBEAT)), Some((log, news, next)))),
                     },
                 }
             }
@@ -99,9 +102,8 @@ impl Log {
 
     fn read(&self, next: u64) -> Read {
         let said = self.said();
-        let Some(skipped) = next.checked_sub(said.first).and_then(|skipped| usize::try_from(skipped).ok()) else {
-            return Read::Over;
-        };
+        let Some(skipped) = next.checked_sub(said.first) else { return Read::Behind };
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         let mut new = Vec::new();
         let mut next = next;
         for event in said.events.iter().skip(skipped) {
@@ -144,6 +146,11 @@ pub(super) fn events_gone() -> Error {
     unfollowed("its events are not kept any more; retrieve it without `stream`")
 }
 
+fn too_slow() -> Error {
+    let why = "its events were read too slowly, and the next ones are not kept any more; retrieve it without `stream`";
+    Error::new(Code::SlowConsumer, why).after_work()
+}
+
 fn unfollowed(why: &str) -> Error {
     Error::new(Code::InvalidValue, format!("This response cannot be streamed: {why}.")).about("stream")
 }
@@ -152,6 +159,8 @@ enum Read {
     Some(Bytes, u64),
     Nothing,
     Over,
+    /// The next ones are forgotten.
+    Behind,
 }
 
 #[cfg(test)]
@@ -201,6 +210,12 @@ mod tests {
         log.close();
         assert!(log.bytes() <= 1024);
         assert_eq!(log.first(), 7);
-        assert_eq!(log.follow(0, BEAT).count().await, 0, "a reader that is too far behind is cut off");
+        let told: Vec<_> = log.follow(2, BEAT).collect().await;
+        let [Ok(error)] = &told[..] else {
+            panic!("a reader that is too far behind is told so, and no more: {told:?}")
+        };
+        let error = std::str::from_utf8(error).unwrap();
+        assert!(error.starts_with("event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":"), "{error}");
+        assert!(error.ends_with("\"code\":\"slow_consumer\"},\"sequence_number\":2}\n\n"), "{error}");
     }
 }

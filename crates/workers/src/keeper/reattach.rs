@@ -132,7 +132,7 @@ impl Keeper {
             decision_timeout: None,
         };
         let lease = self.shared.board().adopt(self.post.slot, &want, Instant::now());
-        let held = Held { shared: Arc::clone(&self.shared), lease };
+        let held = Held::new(&self.shared, lease);
         self.shared.board().named(lease, &turn);
         let resumed = link.client.resume_thread(&record.id, self.options_of(&record)).await?;
         let loaded = Loaded { thread: resumed, record: record.clone() };

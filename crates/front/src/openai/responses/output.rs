@@ -92,8 +92,7 @@ impl Output {
 
     /// Tells why the response fails, before its end: clients raise this, and some of them nothing else.
     pub(crate) fn tell_error(&mut self, error: &Error) {
-        let body = error.body();
-        self.events.write("error", &body[1..body.len() - 1]);
+        self.events.error(error);
     }
 
     pub(crate) fn add(&mut self, piece: &Piece<'_>) {
@@ -316,6 +315,13 @@ impl Growing {
     }
 }
 
+/// An error as the event of that number, for one who is told no more.
+pub(crate) fn error_event(error: &Error, number: u64) -> Vec<u8> {
+    let mut events = Events { out: Vec::new(), count: number };
+    events.error(error);
+    events.out
+}
+
 /// Writes events, each with its number.
 #[derive(Default)]
 struct Events {
@@ -331,6 +337,11 @@ impl Events {
     fn write(&mut self, event: &str, fields: &str) {
         self.extend(&[&Self::head(event, fields)]);
         self.end_event();
+    }
+
+    fn error(&mut self, error: &Error) {
+        let body = error.body();
+        self.write("error", &body[1..body.len() - 1]);
     }
 
     fn item(&mut self, event: &str, index: usize, item: &str) {
