@@ -7,7 +7,7 @@ use codex::{TurnError, TurnStatus};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::parked::{Ask, Asks};
+use crate::parked::{Ask, Asks, Heard};
 use crate::post::{Link, Post, Wish};
 use crate::running::Running;
 use crate::shared::Shared;
@@ -31,9 +31,12 @@ impl Shared {
     }
 
     /// Gives a turn that ran on without a reader to one; without one again, if that is gone.
-    fn hand_over(self: &Arc<Self>, running: Running, reader: oneshot::Sender<Turn>) {
+    fn hand_over(self: &Arc<Self>, mut running: Running, mut asks: Asks, reader: oneshot::Sender<Turn>) {
         // The reader may let it run on again at once.
-        self.parked().stopped(&running.at.turn);
+        let heard = self.parked().stop(&mut running, &mut asks);
+        if heard == Heard::Cancelled {
+            return self.close(running);
+        }
         if let Err(unread) = reader.send(Turn::new(running, Arc::clone(self))) {
             unread.leave();
         }
@@ -89,19 +92,23 @@ async fn run_on(shared: Arc<Shared>, mut running: Running, mut asks: Asks) {
         let event = tokio::select! {
             biased;
             Some(ask) = asks.recv() => match ask {
-                Ask::Read(reader) => return shared.hand_over(running, reader),
+                Ask::Read(reader) => return shared.hand_over(running, asks, reader),
                 Ask::LeaveNothing => {
                     running.leave_nothing();
                     continue;
+                }
+                Ask::Cancel => {
+                    shared.close(running);
+                    break;
                 }
             },
             event = timeout(shared.limits().stall_timeout, event) => event,
         };
         match event {
             Ok(None) => break,
-            Ok(Some(_)) if running.is_waiting() => return shared.park(running),
+            Ok(Some(_)) if running.is_waiting() => return shared.settle(running, asks),
             Ok(Some(_)) => {}
-            Err(_) if running.is_waiting() => return shared.park(running),
+            Err(_) if running.is_waiting() => return shared.settle(running, asks),
             Err(_) => {
                 shared.close(running);
                 break;

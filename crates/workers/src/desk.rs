@@ -68,16 +68,9 @@ impl Desk {
             RequestKind::ToolCall => self.park_call(&pending, &asker).await,
             _ => self.ask(&pending, &asker).await,
         }
-        match asker.lease {
-            Some(lease) => {
-                let goes_on = self.shared.board().unpark(lease);
-                // A turn that waits for more, or whose worker is only out of reach, stands where it stood.
-                if goes_on && !self.is_over() {
-                    self.shared.spend_tip(&asker.thread);
-                }
-            }
+        if asker.lease.is_none() {
             // Nobody reads a turn that is not ours.
-            None => self.link.register().forget(&asker.thread),
+            self.link.register().forget(&asker.thread);
         }
         self.shared.wake(&asker.turn);
     }
@@ -93,6 +86,17 @@ impl Desk {
                 key: (&*asker.key).into(),
             };
             (self.shared.notify)(Notice::TurnParked { at });
+            // Nobody waits for the end of a turn that waits itself.
+            self.shared.freed.notify_waiters();
+        }
+    }
+
+    /// The turn goes on, unless it waits for more. Before the worker is told: what it then does is later than this.
+    fn unpark(&self, asker: &Asker) {
+        let goes_on = asker.lease.is_some_and(|lease| self.shared.board().unpark(lease));
+        // One whose worker is only out of reach stands where it stood.
+        if goes_on && !self.is_over() {
+            self.shared.spend_tip(&asker.thread);
         }
     }
 
@@ -103,6 +107,7 @@ impl Desk {
             Ok(ticket) => ticket,
             Err(refused) => {
                 self.name(pending, asker, None);
+                self.unpark(asker);
                 return self.decline(pending, &refused.to_string());
             }
         };
@@ -113,6 +118,7 @@ impl Desk {
             decided = ticket.decided() => Ending::Decided(decided),
             () = pending.settled() => Ending::Settled,
         };
+        self.unpark(asker);
         match ending {
             Ending::Decided(decided) => {
                 self.post.settled(ticket.id());

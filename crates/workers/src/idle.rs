@@ -1,6 +1,5 @@
 //! Threads that nobody has used for long are put away, at their workers and in the store.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use codex::CallError;

@@ -15,6 +15,9 @@ use crate::turn::Turn;
 /// How much may be asked of a turn that runs on without a reader before it is heard.
 const ASKS_MAX: usize = 4;
 
+/// How often a turn is looked for that begins to wait, or goes on, whenever it is asked for.
+const CLAIMS_MAX: usize = 8;
+
 #[derive(Default)]
 pub(crate) struct Parked {
     turns: HashMap<Arc<str>, Running>,
@@ -36,6 +39,17 @@ pub(crate) enum Ask {
     Read(oneshot::Sender<Turn>),
     /// To leave no thread behind.
     LeaveNothing,
+    /// To be given up.
+    Cancel,
+}
+
+/// What was asked of a turn on its way to a reader or to a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Nothing against it.
+    GoesOn,
+    /// That it be given up.
+    Cancelled,
 }
 
 pub(crate) type Asks = mpsc::Receiver<Ask>;
@@ -92,6 +106,33 @@ impl Parked {
     /// A turn runs on without a reader no more.
     pub(crate) fn stopped(&mut self, turn: &str) {
         self.going.remove(turn);
+    }
+
+    /// The same, with what was asked of it and not heard yet. Who asked to read it looks for it anew.
+    pub(crate) fn stop(&mut self, running: &mut Running, asks: &mut Asks) -> Heard {
+        self.stopped(&running.at.turn);
+        let mut heard = Heard::GoesOn;
+        while let Ok(ask) = asks.try_recv() {
+            match ask {
+                Ask::Read(_) => {}
+                Ask::LeaveNothing => running.leave_nothing(),
+                Ask::Cancel => heard = Heard::Cancelled,
+            }
+        }
+        heard
+    }
+
+    /// Lets a turn wait; the turn that has to give way for it, if there are too many.
+    fn keep(&mut self, running: Running, turns_max: usize) -> Option<Running> {
+        self.stopped(&running.at.turn);
+        self.turns.insert(Arc::clone(&running.at.turn), running);
+        if self.turns.len() > turns_max { self.take_oldest_of_the_busiest() } else { None }
+    }
+
+    /// Takes out a turn that waits, if it is within the caller's reach.
+    fn take(&mut self, turn: &str, caller: &Caller) -> Option<Running> {
+        self.turns.get(turn).filter(|running| caller.reaches(&running.at.key))?;
+        self.turns.remove(turn)
     }
 
     /// Leaves no thread behind a turn that nobody reads; whether it is one.
@@ -167,10 +208,13 @@ impl Shared {
         if is_taken { Ok(()) } else { Err(NoSuchCall(call.into())) }
     }
 
-    /// Gives up every parked turn of a key.
-    pub(crate) fn cancel_parked(self: &Arc<Self>, key: &str) {
+    /// Gives up every turn of a key that nobody reads.
+    pub(crate) fn cancel_unread(self: &Arc<Self>, key: &str) {
         let of_key: Vec<_> = {
             let mut parked = self.parked();
+            // One of which so much is asked that it cannot hear this runs on to its end.
+            let going = parked.going.values().filter(|going| *going.key == *key);
+            going.for_each(|going| _ = going.asks.try_send(Ask::Cancel));
             let turns = parked.turns.iter().filter(|(_, running)| *running.at.key == *key);
             let turns: Vec<_> = turns.map(|(turn, _)| Arc::clone(turn)).collect();
             turns.iter().filter_map(|turn| parked.turns.remove(turn)).collect()
@@ -180,16 +224,32 @@ impl Shared {
 
     /// Lets a turn wait without its caller.
     pub(crate) fn park(self: &Arc<Self>, running: Running) {
+        // One whose worker goes on without us is found again with it, and may have been already.
+        if running.lives_on() {
+            return;
+        }
+        let turn = Arc::clone(&running.at.turn);
+        let surplus = self.parked().keep(running, self.limits().parked_max);
+        self.parked_one(&turn, surplus);
+    }
+
+    /// Lets a turn that ran on without a reader wait.
+    pub(crate) fn settle(self: &Arc<Self>, mut running: Running, mut asks: Asks) {
         let turn = Arc::clone(&running.at.turn);
         let surplus = {
             let mut parked = self.parked();
-            parked.stopped(&turn);
-            parked.turns.insert(Arc::clone(&turn), running);
-            if parked.turns.len() > self.limits().parked_max { parked.take_oldest_of_the_busiest() } else { None }
+            match parked.stop(&mut running, &mut asks) {
+                Heard::Cancelled => Some(running),
+                Heard::GoesOn => parked.keep(running, self.limits().parked_max),
+            }
         };
+        self.parked_one(&turn, surplus);
+    }
+
+    fn parked_one(self: &Arc<Self>, turn: &str, surplus: Option<Running>) {
         surplus.into_iter().for_each(|running| self.close(running));
         // The answer may have come just before.
-        self.wake(&turn);
+        self.wake(turn);
     }
 
     /// Lets a turn go on without its caller.
@@ -224,23 +284,29 @@ impl Shared {
 
     /// Takes a parked turn out, for a caller who reads it again.
     pub(crate) fn claim(&self, turn: &str, caller: &Caller) -> Option<Running> {
-        let mut parked = self.parked();
-        parked.turns.get(turn).filter(|running| caller.reaches(&running.at.key))?;
-        parked.turns.remove(turn)
+        self.parked().take(turn, caller)
     }
 
     /// Takes a turn out that nobody reads, whether it waits or runs on.
     pub(crate) async fn claim_unread(self: &Arc<Self>, turn: &str, caller: &Caller) -> Option<Turn> {
-        let claim = || self.claim(turn, caller).map(|parked| Turn::new(parked, Arc::clone(self)));
-        if let Some(parked) = claim() {
-            return Some(parked);
+        for _ in 0..CLAIMS_MAX {
+            let asks = {
+                let mut parked = self.parked();
+                if let Some(running) = parked.take(turn, caller) {
+                    drop(parked);
+                    return Some(Turn::new(running, Arc::clone(self)));
+                }
+                parked.going.get(turn).filter(|going| caller.reaches(&going.key))?.asks.clone()
+            };
+            let (reader, read) = oneshot::channel();
+            asks.send(Ask::Read(reader)).await.ok();
+            drop(asks);
+            if let Ok(turn) = read.await {
+                return Some(turn);
+            }
+            // It has come to wait for somebody just then, or to its end.
         }
-        let asks = self.parked().going.get(turn).filter(|going| caller.reaches(&going.key))?.asks.clone();
-        let (reader, read) = oneshot::channel();
-        asks.send(Ask::Read(reader)).await.ok();
-        drop(asks);
-        // It may have come to wait for somebody just then.
-        read.await.ok().or_else(claim)
+        None
     }
 
     /// Takes the parked turn out that waits for the result of a call.

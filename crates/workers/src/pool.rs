@@ -31,7 +31,7 @@ use crate::view::{GroupView, Load, TurnView, WorkerState, WorkerView, unix_ms};
 /// How often an order is placed anew because its worker died before it had begun.
 const ATTEMPTS_MAX: usize = 3;
 /// How long what was last written may take to be readable.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The pool of workers. Clones share it; when the last one is dropped, its workers are killed, but for detached ones.
 #[derive(Clone)]
@@ -151,9 +151,9 @@ impl Pool {
         self.shared.parked().is_waiting_for(call, caller)
     }
 
-    /// Gives up every turn of a key that waits without being read, as when the key is revoked.
+    /// Gives up every turn of a key that nobody reads, as when the key is revoked.
     pub fn cancel_parked(&self, key: &str) {
-        self.shared.cancel_parked(key);
+        self.shared.cancel_unread(key);
     }
 
     /// The calls of its caller's tools that a turn waits for, in the order in which they came.
@@ -377,5 +377,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.shared.board().cancel(self.id, Instant::now().into_std());
+        // It may have had a place, which is free again.
+        self.shared.freed.notify_waiters();
     }
 }

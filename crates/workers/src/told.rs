@@ -130,6 +130,6 @@ impl Pool {
     /// Whether a turn runs or waits on a worker.
     #[must_use]
     pub fn has_turn(&self, turn: &str) -> bool {
-        self.turns().iter().any(|running| running.turn.as_deref() == Some(turn))
+        self.shared.board().leases().any(|lease| lease.turn.as_deref() == Some(turn))
     }
 }

@@ -112,7 +112,9 @@ impl Asked {
     async fn parked(&self, turn: &str, is_whole: impl Fn(&Pool) -> bool) -> Option<Turn> {
         let (pool, deadline) = (&self.desk.pool, Instant::now() + FOUND_AGAIN_TIMEOUT);
         loop {
-            let is_starting = pool.workers().iter().any(|worker| worker.state == WorkerState::Starting);
+            let is_of_group = |group: &str| self.profile.group.as_deref().is_none_or(|own| *own == *group);
+            let is_starting =
+                pool.workers().iter().any(|worker| worker.state == WorkerState::Starting && is_of_group(&worker.group));
             let is_new = self.desk.began.elapsed() < FOUND_AGAIN_TIMEOUT;
             let is_last_look = !(is_starting || is_new) || Instant::now() > deadline;
             if is_last_look || is_whole(pool) {

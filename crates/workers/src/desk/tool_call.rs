@@ -27,6 +27,7 @@ impl Desk {
         let mut row = self.row(pending, asker).await;
         if let Err(error) = self.shared.store.commit(vec![Change::ParkedCall(row.clone())]).await {
             self.name(pending, asker, None);
+            self.unpark(asker);
             return self.decline(pending, &format!("the call could not be kept: {error}"));
         }
         let (answer, answered) = oneshot::channel();
@@ -44,6 +45,7 @@ impl Desk {
             () = pending.settled() => Ending::Settled,
         };
         self.shared.parked().forget(&row.id, &asker.thread);
+        self.unpark(asker);
         row.state = match ending {
             Ending::Answered(result) => {
                 self.bring(pending, &result);

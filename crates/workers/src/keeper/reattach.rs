@@ -1,8 +1,8 @@
 //! A worker that was running before us, or before our link to it: its turns are followed again, and what they wait for is
 //! asked again under its old id. What is not asked again is orphaned: nothing of it was executed.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,7 +18,8 @@ use tokio::time::timeout;
 use super::Keeper;
 use crate::board::Want;
 use crate::notice::{At, Notice};
-use crate::plan::Afterwards;
+use crate::plan::{Afterwards, Transport};
+use crate::pool::FLUSH_TIMEOUT;
 use crate::post::{Link, Loaded};
 use crate::record;
 use crate::running::{Held, Running};
@@ -59,12 +60,18 @@ impl Keeper {
             self.shared.approvals.withdraw(&approval, Withdrawal::WorkerGone).await;
         }
         self.shared.approvals.orphan_unclaimed(&group, &worker).await;
+        let held = self.threads_held();
+        // What was noted a moment ago may not be readable yet.
+        timeout(FLUSH_TIMEOUT, self.shared.store.flush()).await.ok();
         let left = self.shared.store.read(move |reader| {
             Ok((waiting_calls(reader, &group, &worker)?, reader.threads(&running(&group, &worker))?))
         });
         let (calls, threads) = left.await.unwrap_or_default();
+        let held_now = self.threads_held();
         for thread in threads {
-            if self.shared.board().lease_of(&thread.id).is_none() {
+            let id = thread.id.as_str();
+            let is_loaded = link.is_some_and(|link| link.threads().contains_key(id));
+            if !held.contains(id) && !held_now.contains(id) && !is_loaded {
                 self.end_unheard(thread);
             }
         }
@@ -74,6 +81,14 @@ impl Keeper {
                 self.shared.store.note(Change::ParkedCall(call));
             }
         }
+    }
+
+    /// The threads whose turns somebody here sees to their end. What may outlive its link is seen to by whoever finds it again.
+    fn threads_held(&self) -> HashSet<Box<str>> {
+        let ends_with_link = matches!(self.shared.group(&self.post).transport, Transport::Stdio);
+        let board = self.shared.board();
+        let threads = board.leases().filter_map(|lease| lease.thread.as_ref());
+        threads.filter(|thread| ends_with_link || board.lease_of(thread).is_some()).cloned().collect()
     }
 
     /// A turn has ended, and nobody knows how.

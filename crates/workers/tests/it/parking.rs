@@ -4,7 +4,7 @@ use codex::{ThreadOptions, Tool, TurnEvent};
 use serde_json::json;
 use workers::{Order, ThreadChoice, ToolResult, Turn};
 
-use crate::support::{House, Setup, caller, finish, order, until, until_event};
+use crate::support::{House, LONG, Setup, caller, finish, order, until, until_event};
 
 /// A prompt in a new thread that has a tool.
 pub(crate) fn with_tool(key: &str, prompt: &str) -> Order {
@@ -102,5 +102,17 @@ async fn hundreds_of_turns_wait_on_a_worker_of_eight_places() {
         assert_eq!(finish(&mut turn).await.1, "Completed");
     }
     assert_eq!(house.pool.load().turns, 0);
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_does_not_wait_for_a_turn_that_begins_to_wait() {
+    let script = "[[turns]]\nmatch = \"talk\"\nsteps = [\"slow 20 20\", \"tool ask {}\"]\n";
+    let house = House::open(Setup { script: script.into(), ..Setup::default() }).await;
+    let mut turn = house.try_turn(with_tool("k", "talk")).await.unwrap();
+    until_event(&mut turn, |event| matches!(event, TurnEvent::Text { .. }).then_some(())).await;
+    let drained = tokio::time::timeout(LONG, house.pool.drain(LONG * 10)).await;
+    assert!(drained.is_ok(), "it waits for somebody who may never come");
+    call_of(&mut turn).await;
     house.stop().await;
 }

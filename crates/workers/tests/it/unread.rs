@@ -185,6 +185,21 @@ async fn a_turn_ends_also_where_its_reader_goes_while_it_is_handed_over() {
     house.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_nobody_reads_of_a_key_is_given_up_with_it() {
+    let house = House::open(Setup::default()).await;
+    left_running(&house, "[[slow 100000 5]]").await;
+    let mut parked = house.try_turn(with_tool("k", "[[tool ask {}]]")).await.unwrap();
+    call_of(&mut parked).await;
+    drop(parked);
+    house.pool.cancel_parked("another");
+    assert_eq!(house.pool.turns().len(), 2, "they are not its own");
+    house.pool.cancel_parked("k");
+    until("both have ended", || ends(&house) == 2).await;
+    until("they have no place", || house.pool.turns().is_empty()).await;
+    house.stop().await;
+}
+
 #[tokio::test]
 async fn a_thread_can_be_given_up_while_its_turn_waits_or_runs_on() {
     let house = House::open(Setup::default()).await;
