@@ -78,7 +78,7 @@ fn what_was_in_progress_goes_on_with_a_worker_that_outlives_the_server() {
     for signal in [Signal::KILL, Signal::TERM] {
         let state = State::new();
         let served = serve(&state, "unix");
-        let begun = respond(&served, &json!({"model": "codex", "background": true, "input": "[[slow 100 20]]"}));
+        let begun = respond(&served, &json!({"model": "codex", "background": true, "input": "[[slow 100 60]]"}));
         let id = &begun["id"];
         served.wait_until("it runs", |served| retrieve(served, id)["status"] == "in_progress");
         served.run.signal(signal);
@@ -145,7 +145,7 @@ fn what_goes_on_after_a_restart_can_be_cancelled_and_holds_its_conversation_unti
 #[test]
 fn a_conversation_goes_on_with_what_was_completed_after_a_restart() {
     let state = State::new();
-    let (served, conversation, id) = restarted_within_a_conversation(&state, "[[slow 50 20]]");
+    let (served, conversation, id) = restarted_within_a_conversation(&state, "[[slow 50 80]]");
     served.wait_until("it is complete", |served| retrieve(served, &id)["status"] == "completed");
     let told = items(&served, &conversation);
     assert_eq!(told.as_array().map(Vec::len), Some(2), "{told}");

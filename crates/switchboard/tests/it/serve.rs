@@ -88,7 +88,7 @@ fn a_second_server_with_the_same_state_is_refused() {
 fn a_signal_lets_running_turns_end_and_takes_no_new_ones() {
     let state = State::new();
     let served = Served::start(&state);
-    let mut asking = state.run_with(&["ask", "[[slow 40 20]]"], &[]);
+    let mut asking = state.run_with(&["ask", "[[slow 40 100]]"], &[]);
     asking.wait_for("s1 ");
     served.run.signal(Signal::TERM);
     served.wait_until("refused", |served| {
