@@ -42,7 +42,7 @@ mod written;
 extern crate self as front;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use approvals::Approvals;
 use serde::Serialize;
@@ -298,7 +298,6 @@ struct Desk {
     /// When it began, in seconds and in milliseconds of Unix time.
     started: u64,
     started_ms: u64,
-    began: Instant,
 }
 
 impl Desk {
@@ -324,7 +323,6 @@ impl Desk {
             heartbeat,
             started: unix_seconds(),
             started_ms: unix_ms(),
-            began: Instant::now(),
         }
     }
 

@@ -77,6 +77,23 @@ impl Pool {
         posts.any(|post| *post.name == *worker && !matches!(self.shared.group(post).transport, Transport::Stdio))
     }
 
+    /// Whether a worker of a group, the first if none is named, is being found again with what waits there, or may still ask again
+    /// what it had asked.
+    #[must_use]
+    pub fn is_finding(&self, group: Option<&str>) -> bool {
+        let (plan, settle_timeout) = (&self.shared.plan, self.shared.limits().settle_timeout);
+        let wanted = group.unwrap_or(&plan.groups[0].name);
+        self.shared.posts.iter().any(|post| {
+            let (group, status) = (self.shared.group(post), post.status());
+            let is_coming = match status.state {
+                WorkerState::Starting => true,
+                WorkerState::Ready => status.since.elapsed().is_ok_and(|passed| passed < settle_timeout),
+                _ => false,
+            };
+            is_coming && *group.name == *wanted && !matches!(group.transport, Transport::Stdio)
+        })
+    }
+
     /// Whether nobody is to be expected any more who knows the turns of a thread, after so long a wait: its worker has failed, or was
     /// our child, and none takes its place.
     async fn is_given_up(&self, thread: &str, waited: Duration) -> bool {

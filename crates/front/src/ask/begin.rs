@@ -7,7 +7,7 @@ use std::time::Duration;
 use codex::{CallError, Trap};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use workers::{Afterwards, Caller as Orderer, Order, Pool, Reach, Refused, ThreadChoice, TipClaim, Turn, WorkerState};
+use workers::{Afterwards, Caller as Orderer, Order, Pool, Reach, Refused, ThreadChoice, TipClaim, Turn};
 
 use super::Asked;
 use crate::error::Error;
@@ -15,7 +15,7 @@ use crate::metrics::Continuation;
 use crate::openai::plan::{GoingOn, Whence, retold, said_besides};
 
 /// How long a worker may take to be found again with the turns that wait there, and how often to look.
-const FOUND_AGAIN_TIMEOUT: Duration = Duration::from_secs(5);
+const FOUND_AGAIN_TIMEOUT: Duration = Duration::from_secs(30);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A turn that has begun, and how; `None` where it cannot in this way.
@@ -112,11 +112,7 @@ impl Asked {
     async fn parked(&self, turn: &str, is_whole: impl Fn(&Pool) -> bool) -> Option<Turn> {
         let (pool, deadline) = (&self.desk.pool, Instant::now() + FOUND_AGAIN_TIMEOUT);
         loop {
-            let is_of_group = |group: &str| self.profile.group.as_deref().is_none_or(|own| *own == *group);
-            let is_starting =
-                pool.workers().iter().any(|worker| worker.state == WorkerState::Starting && is_of_group(&worker.group));
-            let is_new = self.desk.began.elapsed() < FOUND_AGAIN_TIMEOUT;
-            let is_last_look = !(is_starting || is_new) || Instant::now() > deadline;
+            let is_last_look = !pool.is_finding(self.profile.group.as_deref()) || Instant::now() > deadline;
             if is_last_look || is_whole(pool) {
                 let turn = pool.parked_turn(turn, &self.caller);
                 if turn.is_some() || is_last_look {

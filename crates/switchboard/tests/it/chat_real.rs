@@ -126,10 +126,7 @@ fn part(part: &Value) -> String {
 #[test]
 fn a_call_that_waits_is_answered_after_the_server_was_killed() {
     let (real, state) = (Real::new(), State::new());
-    state.configure(&format!(
-        "[[workers]]\nname = \"main\"\ncommand = \"{}\"\ncodex_home = \"{}\"\ntransport = \"unix\"\n",
-        real.binary, real.home
-    ));
+    configure_outliving(&state, &real);
     let _worker = Outliving(&real);
     let start = || Served::start_with(&state, &[], &[("SWITCHBOARD_KEY", KEY)]);
     let user = json!({ "role": "user", "content": "[[tool lookup {\"id\":1}]]" });
@@ -163,6 +160,49 @@ fn a_call_that_waits_is_answered_after_the_server_was_killed() {
     assert_eq!(served.run.end_beside_others().code(), Some(0));
 }
 
+#[test]
+fn a_response_in_the_background_goes_on_while_the_server_is_killed() {
+    let (real, state) = (Real::new(), State::new());
+    configure_outliving(&state, &real);
+    let _worker = Outliving(&real);
+    let start = || Served::start_with(&state, &[], &[("SWITCHBOARD_KEY", KEY)]);
+    let retrieve = |served: &Served<'_>, id: &Value| body_of(&served.get(&format!("/v1/responses/{}", word(id))));
+
+    let served = start();
+    let request = json!({ "model": "codex-plain", "background": true, "input": "[[slow 80 100]]" });
+    let begun = body_of(&served.post("/v1/responses", &request.to_string()));
+    let id = &begun["id"];
+    served.wait_until("its model is asked", |_| real.model.requests().len() == 1);
+    served.wait_until("it runs", |served| retrieve(served, id)["status"] == "in_progress");
+    served.run.signal(Signal::KILL);
+    served.run.end_beside_others();
+
+    let served = start();
+    assert_eq!(retrieve(&served, id)["status"], "in_progress", "its turn still runs");
+    served.wait_until("it is over", |served| retrieve(served, id)["status"] != "in_progress");
+    let found = retrieve(&served, id);
+    let expected: String = (0..80).map(|number| format!("s{number} ")).collect();
+    assert_eq!(found["status"], "completed", "{found}");
+    assert_eq!(found["output"].as_array().unwrap().last().unwrap()["content"][0]["text"], expected, "{found}");
+
+    let request = json!({ "model": "codex-plain", "input": "[[text]]", "previous_response_id": id });
+    let next = body_of(&served.post("/v1/responses", &request.to_string()));
+    assert_eq!(next["status"], "completed", "{next}");
+    let asked = real.model.requests();
+    let told = asked[1]["input"].to_string();
+    assert!(asked.len() == 2 && told.contains("[[slow 80 100]]") && told.contains(&expected), "it goes on: {told}");
+    served.run.signal(Signal::TERM);
+    assert_eq!(served.run.end_beside_others().code(), Some(0));
+}
+
+/// Lets the worker outlive its server.
+fn configure_outliving(state: &State, real: &Real) {
+    state.configure(&format!(
+        "[[workers]]\nname = \"main\"\ncommand = \"{}\"\ncodex_home = \"{}\"\ntransport = \"unix\"\n",
+        real.binary, real.home
+    ));
+}
+
 /// The worker of a home, which outlives its server; at the end it is ended.
 struct Outliving<'a>(&'a Real);
 
@@ -176,7 +216,14 @@ impl Drop for Outliving<'_> {
 
 /// The body of the answer to a chat request.
 fn complete(served: &Served<'_>, request: &Value) -> Value {
-    let answer = served.post("/v1/chat/completions", &request.to_string());
+    body_of(&served.post("/v1/chat/completions", &request.to_string()))
+}
+
+fn body_of(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"))
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
 }
