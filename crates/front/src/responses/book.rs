@@ -116,7 +116,7 @@ impl Book {
         lock(&self.pages).lives.get(id).filter(|live| *live.key == *key).cloned()
     }
 
-    /// Forgets one, and gives it up if it is being made.
+    /// Forgets one, and gives it up if it is made in the background; any other is told to the end to whoever reads it.
     pub(super) fn remove(&self, id: &str) {
         let mut pages = lock(&self.pages);
         if let Some(at) = pages.finished.iter().position(|(other, _)| **other == *id) {

@@ -110,15 +110,13 @@ impl Draft {
     }
 
     /// Makes it at once, without a turn: nothing is answered, but the next response can go on from what it was asked with.
-    pub(super) async fn make_empty(mut self, desk: &Desk, caller: &Caller) -> (Bytes, Remembering) {
+    pub(super) async fn make_empty(self, desk: &Desk, caller: &Caller) -> (Bytes, Remembering) {
         let usage = Usage::default();
         let done = Outcome { usage: Some(&usage), ..Outcome::begun(Status::Completed) };
         let object = self.head.to_json(&done);
-        if let Some(talk) = &mut self.talk {
-            talk.go_on(desk, &self.head.name.id());
-        }
         if let Some(keeping) = self.keeping(desk, caller) {
-            keeping.commit(&self.head, Status::Completed, &object, Stand::default()).await;
+            let gone_on = self.talk.as_ref().map(|talk| talk.gone_on(&self.head.name.id()));
+            keeping.commit(&self.head, Status::Completed, &object, Stand::default(), gone_on).await;
         }
         let mut output = Output::new(&self.head.name);
         for event in ["response.created", "response.in_progress"] {

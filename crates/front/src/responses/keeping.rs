@@ -45,11 +45,12 @@ impl Keeping {
         status: Status,
         object: &str,
         place: Place<'_>,
+        besides: Option<Change>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let row = self.row(head, status, object, place);
+        let row = self.row(head, status, object, place).map(Change::Response);
+        let changes: Vec<_> = row.into_iter().chain(besides).collect();
         let (store, id) = (self.store.clone(), head.name.id());
         async move {
-            let changes: Vec<_> = row.into_iter().map(Change::Response).collect();
             match timeout(KEEP_TIMEOUT, store.commit(changes.clone())).await {
                 Ok(Ok(())) => {}
                 // No time will make it fit.
@@ -109,7 +110,7 @@ mod tests {
         let keeping = Keeping { store: store.clone(), key: "k".into(), previous: None, input, made_of: "".into() };
         let object = head.to_json(&Outcome::begun(Status::Completed));
         store.set_pages_max(1).await.unwrap();
-        keeping.commit(&head, Status::Completed, &object, Place::default()).await;
+        keeping.commit(&head, Status::Completed, &object, Place::default(), None).await;
         assert_eq!(store.counts().notes_waiting, 1);
         store.set_pages_max(PAGES).await.unwrap();
         store.health().wait_for(Health::is_well).await.unwrap();

@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use codex::Usage;
 use futures_util::{Stream, StreamExt as _};
+use store::Change;
 use workers::At;
 
 use super::book::{Entry, Live};
@@ -222,7 +223,10 @@ impl Responding {
                     if self.output.has_events() {
                         return Poll::Ready(true);
                     }
-                    ready!(kept.as_mut().poll(context));
+                    // One that was deleted meanwhile must not be written behind that.
+                    if self.entry.as_ref().is_some_and(Entry::is_listed) {
+                        ready!(kept.as_mut().poll(context));
+                    }
                     if let Stage::Keeping(_, ended) = std::mem::replace(&mut self.stage, Stage::Done) {
                         self.stage = Stage::Over(ended);
                     }
@@ -300,9 +304,6 @@ impl Responding {
         let outcome = Outcome { status, output: self.output.items(), usage: usage.as_ref(), error, reason };
         let object = self.head.to_json(&outcome);
         self.show(status, &object);
-        if let Some(talk) = self.talk.as_mut().filter(|_| status == Status::Completed) {
-            talk.go_on(&self.answering.desk, &self.head.name.id());
-        }
         // What was refused before it began is nobody's; and of a turn that goes on the next start finds the end.
         let is_worth_keeping = !goes_on && (self.choice.has_begun() || self.audience == Audience::Later);
         let kept = if is_worth_keeping { self.commit(status, Some(&object)) } else { None };
@@ -332,7 +333,13 @@ impl Responding {
         let asked = (!status.is_over()).then(|| self.choice.question());
         let place = self.place();
         let place = Place { history: asked.as_deref().or(place.history), ..place };
-        Some(Box::pin(self.keeping_on()?.commit(&self.head, status, &object, place)))
+        Some(Box::pin(self.keeping_on()?.commit(&self.head, status, &object, place, self.gone_on(status))))
+    }
+
+    /// Its conversation with it, once it is complete.
+    fn gone_on(&self, status: Status) -> Option<Change> {
+        let talk = self.talk.as_ref().filter(|_| status == Status::Completed)?;
+        Some(talk.gone_on(&self.head.name.id()))
     }
 
     /// Shows it to those who ask meanwhile.
@@ -377,6 +384,7 @@ impl Drop for Responding {
         };
         if let Some(keeping) = self.keeping_on() {
             keeping.note(&self.head, status, &object, self.place());
+            self.gone_on(status).into_iter().for_each(|change| keeping.store.note(change));
         }
     }
 }

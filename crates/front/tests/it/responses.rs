@@ -133,6 +133,29 @@ async fn a_turn_that_waits_for_outputs_goes_with_the_response_that_wants_them() 
 }
 
 #[tokio::test]
+async fn a_conversation_goes_on_behind_a_response_that_was_deleted_while_it_was_streamed() {
+    let house = House::open().await;
+    let conversation = house.operator.post("/v1/conversations", "{}").await.json()["id"].take();
+    let asks = |model: &str, input: &str| json!({"model": model, "input": input, "conversation": conversation});
+    let mut request = asks("asking", "[[shell touch x]]");
+    request["stream"] = true.into();
+    let mut feed = house.operator.events("/api/events", "").await;
+    let mut streamed = house.operator.stream("/v1/responses", "", &request.to_string()).await;
+    let response = streamed.until("response.created").await["response"].take();
+    feed.until("approval_wanted").await;
+    assert_eq!(house.operator.delete(&path_of(&response)).await.status, 200);
+    let approval = house.operator.get("/api/approvals?state=pending").await.json()["approvals"][0].take();
+    let verdict = json!({"verdict": "allow", "shown_hash": approval["shown_hash"]}).to_string();
+    house.operator.post(&format!("/api/approvals/{}/decide", approval["id"].as_str().unwrap()), &verdict).await;
+    streamed.until("response.completed").await;
+    streamed.rest().await;
+    assert_eq!(house.operator.get(&path_of(&response)).await.refusal(), "404 response_not_found");
+    let next = create(&house.operator, &asks("quiet", "[[text]]")).await;
+    assert_eq!(next["status"], "completed", "{next:#}");
+    house.stop().await;
+}
+
+#[tokio::test]
 async fn whoever_follows_a_response_that_is_cancelled_hears_its_end() {
     let house = House::open().await;
     let running = create(&house.operator, &background("[[hang]]")).await;
