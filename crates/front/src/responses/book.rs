@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 use workers::Caller as Orderer;
 
-use super::following::{Events, Log, events_gone, not_in_background};
+use super::following::{End, Events, Log, events_gone, not_in_background};
 use super::limits::ResponseLimits;
 use super::responding::Responding;
 use crate::error::{Code, Error};
@@ -198,7 +198,10 @@ async fn make(mut responding: Responding) {
                 log.push(&events);
                 false
             }
-            None if responding.is_told() => return log.push(&Bytes::from_static(DONE)),
+            None if responding.is_told() => {
+                log.push(&Bytes::from_static(DONE));
+                return log.close(End::Whole);
+            }
             None => return,
         };
         if is_quiet || shown.elapsed() > SHOW_INTERVAL || responding.is_waited_for() {
@@ -214,7 +217,7 @@ struct Closing<'a>(&'a Live);
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         if let Making::Background(log) = &self.0.making {
-            log.close();
+            log.close(if std::thread::panicking() { End::Lost } else { End::Stopped });
         }
         self.0.end();
     }

@@ -282,15 +282,18 @@ async fn what_had_a_caller_before_a_restart_can_be_ended_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_follows_a_response_that_outlives_the_server_is_told_no_end() {
+async fn whoever_follows_a_response_that_outlives_the_server_is_told_that_it_stops() {
     let directory = TempDir::new().unwrap();
     let house = house_of(lasting(directory.path()), directory).await;
     let begun = create(&house.operator, &background(SLOW)).await;
     let mut following = house.operator.events(&format!("{}?stream=true", path_of(&begun)), "").await;
     following.until("response.output_text.delta").await;
     house.pool.stop().await;
-    let rest = following.rest().await;
-    assert!(rest.iter().all(|event| event["type"] == "response.output_text.delta"), "{:?}", rest.last());
+    let mut rest = following.rest().await;
+    let last = rest.pop().unwrap();
+    assert_eq!((&last["type"], &last["error"]["code"]), (&json!("error"), &json!("draining")), "{last}");
+    assert!(last["sequence_number"].is_u64(), "{last}");
+    assert!(rest.iter().all(|event| event["type"] == "response.output_text.delta"), "its end is not told: {rest:?}");
     let directory = house.stop().await;
     let house = house_of(lasting(directory.path()), directory).await;
     assert_eq!(retrieve(&house.operator, &begun).await["status"], "in_progress");
