@@ -20,7 +20,7 @@ pub(crate) use vigil::{Vigil, Woken};
 
 use crate::Desk;
 use crate::error::{Code, Error};
-use crate::idempotency::Waits;
+use crate::idempotency::Progress;
 use crate::keys::Caller;
 use crate::openai::plan::TurnPlan;
 use crate::openai::request::Request;
@@ -42,14 +42,14 @@ pub(crate) struct Asked {
 pub(crate) struct Answering {
     pub desk: Arc<Desk>,
     pub permit: Permit,
-    pub waits: Waits,
+    pub progress: Progress,
     /// Names the request in the log, also when its head is long sent.
     pub span: Span,
 }
 
 impl Answering {
-    pub(crate) fn new(desk: &Arc<Desk>, permit: Permit, waits: Waits) -> Arc<Self> {
-        Arc::new(Self { desk: Arc::clone(desk), permit, waits, span: Span::current() })
+    pub(crate) fn new(desk: &Arc<Desk>, permit: Permit, progress: Progress) -> Arc<Self> {
+        Arc::new(Self { desk: Arc::clone(desk), permit, progress, span: Span::current() })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::Desk;
 use crate::ask::{Answering, Asked, Choice, admit, ignored};
 use crate::error::Error;
 use crate::guard::parse;
-use crate::idempotency::{Name, Waits};
+use crate::idempotency::{Name, Progress, Shape};
 use crate::keys::Caller;
 use crate::models::choose;
 use crate::openai::chunks::Heading;
@@ -31,16 +31,16 @@ pub(crate) async fn complete(
 ) -> Result<Response, Error> {
     let parsed = parse(&body)?;
     match Name::of(&headers, &caller.key)? {
-        None => answer(desk, caller, parsed, Waits::default()).await,
+        None => answer(desk, caller, parsed, Progress::default()).await,
         Some(name) => {
             let answers = Arc::clone(&desk.answers);
-            let make = |waits| async { answer(desk, caller, parsed, waits).await.into_response() };
-            answers.give(name, &body, make).await
+            let make = |progress| async { answer(desk, caller, parsed, progress).await.into_response() };
+            answers.give(name, Shape::Chat, &body, make).await
         }
     }
 }
 
-async fn answer(desk: Arc<Desk>, caller: Caller, body: Value, waits: Waits) -> Result<Response, Error> {
+async fn answer(desk: Arc<Desk>, caller: Caller, body: Value, progress: Progress) -> Result<Response, Error> {
     let arrived = Instant::now();
     let mut request = Request::read(&body)?;
     drop(body);
@@ -51,7 +51,7 @@ async fn answer(desk: Arc<Desk>, caller: Caller, body: Value, waits: Waits) -> R
     headers.extend(ignored(&request));
     let plan = TurnPlan::new(&request, &chosen.as_ref(), &caller.key);
     let (delivery, count) = (request.delivery, request.choices);
-    let (answering, heading) = (Answering::new(&desk, permit, waits), heading(&request));
+    let (answering, heading) = (Answering::new(&desk, permit, progress), heading(&request));
     let asked =
         Arc::new(Asked { desk, caller: caller.orderer(), profile: chosen.profile, request, plan, retelling: None });
     let mut choices: Vec<_> = (0..count).map(|_| Choice::new(&asked, &answering)).collect();

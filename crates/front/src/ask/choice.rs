@@ -134,8 +134,8 @@ impl Choice {
         match Pin::new(&mut **turn).poll_next(context) {
             Poll::Ready(Some(event)) => {
                 match &event {
-                    TurnEvent::ApprovalWanted { .. } => self.answering.waits.begin(),
-                    TurnEvent::ApprovalResolved { .. } => self.answering.waits.end(),
+                    TurnEvent::ApprovalWanted { .. } => self.answering.progress.begin_wait(),
+                    TurnEvent::ApprovalResolved { .. } => self.answering.progress.end_wait(),
                     _ => {}
                 }
                 let calls = self.reading.calls();
@@ -161,6 +161,7 @@ impl Choice {
             match ready!(begun.as_mut().poll(context)) {
                 Ok(turn) => {
                     self.at = Some(turn.at().clone());
+                    self.answering.progress.begin();
                     self.stage = Stage::Running(Box::new(turn));
                 }
                 Err(error) => {

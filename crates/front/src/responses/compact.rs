@@ -17,7 +17,7 @@ use crate::Desk;
 use crate::ask::{self, Answering, Asked, Choice, Step, admit, revoked};
 use crate::error::{Code, Error};
 use crate::guard::parse;
-use crate::idempotency::Waits;
+use crate::idempotency::Progress;
 use crate::keys::Caller;
 use crate::models::choose;
 use crate::openai::plan::TurnPlan;
@@ -55,7 +55,7 @@ pub(crate) async fn compact(
     let permit = admit(&desk, &caller, &request).await?;
     let headers = permit.headers().chain(ask::ignored(&request)).collect();
     let plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_plain().as_ref(), &caller.key) };
-    let answering = Answering::new(&desk, permit, Waits::default());
+    let answering = Answering::new(&desk, permit, Progress::default());
     let profile = Profile { shows_work: false, ..chosen.profile };
     let asked =
         Arc::new(Asked { desk: Arc::clone(&desk), caller: caller.orderer(), profile, request, plan, retelling: None });

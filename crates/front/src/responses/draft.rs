@@ -16,7 +16,7 @@ use super::talk::Talk;
 use crate::Desk;
 use crate::ask::{Answering, Asked, Choice, admit, ignored};
 use crate::error::Error;
-use crate::idempotency::Waits;
+use crate::idempotency::Progress;
 use crate::keys::Caller;
 use crate::models::choose;
 use crate::openai::plan::{After, TurnPlan};
@@ -95,14 +95,14 @@ impl Draft {
     }
 
     /// Begins to make it.
-    pub(super) fn make(self, desk: &Arc<Desk>, caller: &Caller, waits: Waits, audience: Audience) -> Responding {
+    pub(super) fn make(self, desk: &Arc<Desk>, caller: &Caller, progress: Progress, audience: Audience) -> Responding {
         let keeping = self.keeping(desk, caller);
         let Self { mut request, profile, plan, talk, retelling, permit, head, .. } = self;
         // A connection goes on from what is not stored, and forgets it itself.
         if audience == Audience::Connected {
             request.afterwards = Afterwards::Stays;
         }
-        let answering = Answering::new(desk, permit, waits);
+        let answering = Answering::new(desk, permit, progress);
         let asked =
             Arc::new(Asked { desk: Arc::clone(desk), caller: caller.orderer(), profile, request, plan, retelling });
         let choice = Choice::new(&asked, &answering);

@@ -195,7 +195,7 @@ impl Responding {
 
     /// Whether a person has to decide something in it.
     pub(super) fn is_waited_for(&self) -> bool {
-        self.answering.waits.are_any()
+        self.answering.progress.is_waiting()
     }
 
     fn is_running(&self) -> bool {
