@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 use crate::Desk;
-use crate::ask::{Answering, Asked, Choice, admit, ignored};
+use crate::ask::{Answering, Asked, Choice, Margin, admit, begun_soon};
 use crate::error::Error;
 use crate::guard::parse;
 use crate::idempotency::{Name, Progress, Shape};
@@ -47,8 +47,7 @@ async fn answer(desk: Arc<Desk>, caller: Caller, body: Value, progress: Progress
     let chosen = choose(&desk, &caller, &request.model).await?;
     request.tools.rename(&chosen.profile);
     let permit = admit(&desk, &caller, &request).await?;
-    let mut headers = permit.headers().collect::<HeaderMap>();
-    headers.extend(ignored(&request));
+    let margin = Margin::new(arrived, &permit, &request);
     let plan = TurnPlan::new(&request, &chosen.as_ref(), &caller.key);
     let (delivery, count) = (request.delivery, request.choices);
     let (answering, heading) = (Answering::new(&desk, permit, progress), heading(&request));
@@ -56,17 +55,13 @@ async fn answer(desk: Arc<Desk>, caller: Caller, body: Value, progress: Progress
         Arc::new(Asked { desk, caller: caller.orderer(), profile: chosen.profile, request, plan, retelling: None });
     let mut choices: Vec<_> = (0..count).map(|_| Choice::new(&asked, &answering)).collect();
     drop(asked);
-    let mut response = match delivery {
-        Delivery::Whole => whole::answer(&answering, &heading, &mut choices).await?,
+    let answered = match delivery {
+        Delivery::Whole => whole::answer(&answering, &heading, &mut choices).await,
         Delivery::Stream | Delivery::StreamWithUsage => {
-            choices[0].begun_soon().await?;
-            stream::answer(answering, heading, choices)
+            begun_soon(&mut choices).await.map(|()| stream::answer(answering, heading, choices))
         }
     };
-    let passed = u64::try_from(arrived.elapsed().as_millis()).unwrap_or(u64::MAX);
-    headers.insert("openai-processing-ms", HeaderValue::from(passed));
-    response.headers_mut().extend(headers);
-    Ok(response)
+    Ok(margin.beside(answered))
 }
 
 fn heading(request: &Request) -> Heading {

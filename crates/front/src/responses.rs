@@ -86,35 +86,36 @@ async fn answer(
     let arrived = Instant::now();
     let draft = Draft::read(&desk, &caller, &body, &mut Memory::default()).await?.showing(work_form);
     drop(body);
-    let mut headers = draft.headers();
-    let mut response = match (draft.place(), draft.delivery()) {
+    let margin = draft.margin(arrived);
+    Ok(margin.beside(told(&desk, &caller, draft, progress).await))
+}
+
+/// What is told at once: all of a response, or the beginning of it.
+async fn told(desk: &Arc<Desk>, caller: &Caller, draft: Draft, progress: Progress) -> Result<Response, Error> {
+    match (draft.place(), draft.delivery()) {
         (Place::Background, delivery) => {
-            let mut responding = draft.make(&desk, &caller, progress.clone(), Audience::Later);
+            let mut responding = draft.make(desk, caller, progress.clone(), Audience::Later);
             // What is refused at once is nothing to come back for.
             responding.begun_soon().await?;
             let (object, events) = responding.seen(desk.heartbeat)?;
             // From here on it is made, also if its caller goes.
             progress.begin();
             desk.responses.run(responding).await.ok();
-            match delivery {
+            Ok(match delivery {
                 Delivery::Whole => json_response(object),
                 _ => stream_response(Body::from_stream(events)),
-            }
+            })
         }
         (Place::Here, Delivery::Whole) => {
-            json_response(draft.make(&desk, &caller, progress, Audience::AtTheEnd).finish().await?)
+            Ok(json_response(draft.make(desk, caller, progress, Audience::AtTheEnd).finish().await?))
         }
         (Place::Here, _) => {
-            let mut responding = draft.make(&desk, &caller, progress, Audience::Now);
+            let mut responding = draft.make(desk, caller, progress, Audience::Now);
             responding.begun_soon().await?;
             let done = once(ready(Ok(Bytes::from_static(DONE))));
-            stream_response(Body::from_stream(responding.chain(done)))
+            Ok(stream_response(Body::from_stream(responding.chain(done))))
         }
-    };
-    let passed = u64::try_from(arrived.elapsed().as_millis()).unwrap_or(u64::MAX);
-    headers.insert("openai-processing-ms", HeaderValue::from(passed));
-    response.headers_mut().extend(headers);
-    Ok(response)
+    }
 }
 
 /// How the caller wants to see what the agent does.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 
-use crate::ask::{Answering, Choice, Step, add_usage, revoked};
+use crate::ask::{Answering, Choice, Step, add_usage, refused, revoked};
 use crate::error::Error;
 use crate::openai::answer::{Answer, Said};
 use crate::openai::chunks::Heading;
@@ -50,9 +50,7 @@ fn poll_all(
         }
     }
     if let Some(error) = failure {
-        // What one turn could be asked again, all of them cannot once one has begun.
-        let has_run = choices.iter().any(Choice::has_begun);
-        return Poll::Ready(Err(if has_run { error.after_work() } else { error }));
+        return Poll::Ready(Err(refused(error, choices)));
     }
     if choices.iter().all(Choice::is_over) { Poll::Ready(Ok(())) } else { Poll::Pending }
 }

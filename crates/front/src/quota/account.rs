@@ -49,9 +49,10 @@ impl Quotas {
         let account = self.account(caller).await?;
         let left = match &account {
             Some(account) => {
-                let mut quota = account.quota();
-                quota.has_room(turns.saturating_add(parked))?;
-                quota.admit(turns, Moment::now())?
+                let (mut quota, now) = (account.quota(), Moment::now());
+                let room = quota.has_room(turns.saturating_add(parked));
+                let admitted = room.and_then(|()| quota.admit(turns, now));
+                admitted.map_err(|reached| Error::from(reached).beside(quota.left(now).headers()))?
             }
             None => Left::default(),
         };

@@ -1,9 +1,9 @@
 //! A response before it is made: its request is understood together with what was said before, and it may be made.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::Bytes;
-use axum::http::HeaderMap;
 use codex::Usage;
 use serde_json::Value;
 use workers::{Afterwards, Profile};
@@ -14,7 +14,7 @@ use super::previous::{self, Before, Retelling};
 use super::responding::{Audience, Responding};
 use super::talk::Talk;
 use crate::Desk;
-use crate::ask::{Answering, Asked, Choice, admit, ignored};
+use crate::ask::{Answering, Asked, Choice, Margin, admit};
 use crate::error::Error;
 use crate::idempotency::Progress;
 use crate::keys::Caller;
@@ -90,8 +90,8 @@ impl Draft {
         self.request.delivery
     }
 
-    pub(super) fn headers(&self) -> HeaderMap {
-        self.permit.headers().chain(ignored(&self.request)).collect()
+    pub(super) fn margin(&self, arrived: Instant) -> Margin {
+        Margin::new(arrived, &self.permit, &self.request)
     }
 
     /// Begins to make it.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::book::{Entry, Live};
 use super::following::{Events, Log, not_in_background};
 use super::keeping::{Keeping, Place};
 use super::talk::Talk;
-use crate::ask::{Answering, Choice, Step, Vigil, Woken, revoked};
+use crate::ask::{Answering, Choice, Step, Vigil, Woken, begun_soon, revoked};
 use crate::error::{Code, Error};
 use crate::openai::chunks::HEARTBEAT;
 use crate::openai::failure::incomplete_reason;
@@ -122,7 +123,7 @@ impl Responding {
 
     /// Waits for a moment until its turn has begun.
     pub(super) async fn begun_soon(&mut self) -> Result<(), Error> {
-        self.choice.begun_soon().await
+        begun_soon(slice::from_mut(&mut self.choice)).await
     }
 
     /// Reads it to its end; the whole object.

@@ -3,7 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 
 use front::keys::{Grant, KeyLimits, Scope, Scopes};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::http::{Answer, Caller};
 use crate::support::House;
@@ -49,6 +49,8 @@ async fn requests_are_counted_and_refused_with_the_time_to_wait() {
     assert_eq!(refused.refusal(), "429 rate_limited");
     let wait: u32 = header(&refused, "retry-after").unwrap().parse().unwrap();
     assert!((1..=30).contains(&wait), "{wait}");
+    assert_eq!(header(&refused, "x-ratelimit-limit-requests"), Some("2"), "clients read it here above all");
+    assert_eq!(header(&refused, "x-ratelimit-remaining-requests"), Some("0"));
     assert_eq!(caller.get("/api/turns").await.status, 200, "looking is free");
     run(&other).await;
     house.stop().await;
@@ -129,6 +131,24 @@ async fn conversations_have_the_same_limits_and_say_what_is_left_of_them() {
     let refused = caller.post("/v1/chat/completions", body).await;
     assert_eq!(refused.refusal(), "429 insufficient_quota", "what the answer used is counted");
     assert_eq!(caller.post("/api/turns", TEXT).await.refusal(), "429 insufficient_quota");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn what_fails_says_what_is_left_and_what_was_ignored_too() {
+    let house = House::open().await;
+    let limits = KeyLimits { requests_per_minute: NonZeroU32::new(10), ..KeyLimits::default() };
+    let caller = limited(&house, limits).await;
+    let crash = "[[crash 3 kill]]";
+    let chat = json!({"model": "quiet", "seed": 1, "messages": [{"role": "user", "content": crash}]});
+    let response = json!({"model": "quiet", "top_logprobs": 1, "input": crash});
+    for (path, body) in [("/v1/chat/completions", &chat), ("/v1/responses", &response)] {
+        let failed = caller.post(path, &body.to_string()).await;
+        assert!(failed.status >= 500, "{path}: {} {}", failed.status, failed.body);
+        for name in ["x-ratelimit-remaining-requests", "x-switchboard-ignored", "openai-processing-ms"] {
+            assert!(header(&failed, name).is_some(), "{path} lacks {name}: {}", failed.headers);
+        }
+    }
     house.stop().await;
 }
 
