@@ -22,6 +22,8 @@ pub(super) async fn answer(
     let mut ended = pin!(answering.permit.revoked());
     poll_fn(|context| {
         if ended.as_mut().poll(context).is_ready() {
+            // Otherwise one that waits for a person would go on waiting.
+            choices.iter_mut().for_each(Choice::cancel);
             return Poll::Ready(Err(revoked()));
         }
         poll_all(heading, choices, &mut said, context)

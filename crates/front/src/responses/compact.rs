@@ -86,6 +86,7 @@ async fn read(choice: &mut Choice, answering: &Answering) -> Result<String, Erro
     let mut ended = std::pin::pin!(answering.permit.revoked());
     poll_fn(|context| {
         if ended.as_mut().poll(context).is_ready() {
+            choice.cancel();
             return Poll::Ready(Err(revoked()));
         }
         loop {

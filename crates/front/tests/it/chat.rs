@@ -197,6 +197,24 @@ async fn a_revoked_key_ends_its_stream_at_once() {
 }
 
 #[tokio::test]
+async fn a_turn_that_waits_for_a_person_goes_with_the_key_of_whoever_waits_for_the_whole() {
+    let house = House::open().await;
+    let caller = house.caller(&[Scope::Use]).await;
+    let mut feed = house.operator.events("/api/events", "").await;
+    let mut body = says("[[shell touch x]]");
+    body["model"] = json!("asking");
+    let body = body.to_string();
+    let revoke = async {
+        feed.until("approval_wanted").await;
+        house.keys.revoke(&house.store, caller.id()).await.unwrap().expect("it can be revoked");
+    };
+    let (answer, ()) = tokio::join!(caller.post(CHAT, &body), revoke);
+    assert_eq!(answer.refusal(), "401 invalid_api_key");
+    until_turns(&house, 0).await;
+    house.stop().await;
+}
+
+#[tokio::test]
 async fn a_dead_worker_is_an_error_that_must_not_be_repeated() {
     let house = House::open().await;
     let mut stream = house.operator.stream(CHAT, "", &streamed("[[crash 3 kill]]")).await;
