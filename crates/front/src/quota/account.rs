@@ -1,6 +1,7 @@
 //! The quotas of all keys that have limits, and the permit of one request: while it lives, its turns count as running.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::http::{HeaderName, HeaderValue};
@@ -34,7 +35,8 @@ struct Account {
 pub(crate) struct Permit {
     /// `None` if the key has no limits.
     account: Option<Arc<Account>>,
-    turns: u32,
+    /// Those that are not over.
+    turns: AtomicU32,
     left: Left,
     revocation: Revocation,
 }
@@ -56,7 +58,7 @@ impl Quotas {
             }
             None => Left::default(),
         };
-        let permit = Permit { account, turns, left, revocation: caller.revocation.clone() };
+        let permit = Permit { account, turns: turns.into(), left, revocation: caller.revocation.clone() };
         // A body takes its time to arrive.
         if permit.is_revoked() {
             return Err(Error::new(Code::KeyInvalid, "this key was revoked a moment ago"));
@@ -68,7 +70,7 @@ impl Quotas {
     pub(crate) async fn resume(&self, caller: &Caller) -> Result<Permit, Error> {
         let account = self.account(caller).await?;
         let left = account.as_ref().map(|account| account.quota().resume(1, Moment::now())).unwrap_or_default();
-        Ok(Permit { account, turns: 1, left, revocation: caller.revocation.clone() })
+        Ok(Permit { account, turns: 1.into(), left, revocation: caller.revocation.clone() })
     }
 
     async fn account(&self, caller: &Caller) -> Result<Option<Arc<Account>>, ReadError> {
@@ -130,6 +132,13 @@ impl Permit {
         self.left.headers()
     }
 
+    /// Its turns are over: to be called before their end is told, as whoever hears it may ask for the next at once.
+    pub(crate) fn end(&self) {
+        if let Some(account) = &self.account {
+            account.quota().free(self.turns.swap(0, Ordering::Relaxed));
+        }
+    }
+
     /// Whether the key was revoked since.
     pub(crate) fn is_revoked(&self) -> bool {
         self.revocation.is_done()
@@ -144,9 +153,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(account) = &self.account {
-            account.quota().free(self.turns);
-        }
+        self.end();
     }
 }
 

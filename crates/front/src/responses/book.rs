@@ -176,9 +176,11 @@ impl Pages {
     }
 }
 
-async fn make(mut responding: Responding) {
+async fn make(responding: Responding) {
     let live = Arc::clone(responding.live().expect("what is made in the background is kept"));
     let _closing = Closing(&live);
+    // Dropped before the log is closed: whoever finds it over finds nothing of it running.
+    let mut responding = responding;
     let mut shown = Instant::now();
     loop {
         let piece = {

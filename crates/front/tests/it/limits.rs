@@ -83,6 +83,29 @@ async fn turns_that_run_at_the_same_time_are_counted_until_their_end() {
 }
 
 #[tokio::test]
+async fn whoever_hears_the_end_of_a_turn_may_ask_for_the_next_at_once() {
+    let house = House::open().await;
+    let limits = KeyLimits { turns_max: NonZeroU32::new(1), ..KeyLimits::default() };
+    let caller = limited(&house, limits).await;
+    let chat = json!({"model": "quiet", "stream": true, "messages": [{"role": "user", "content": "[[text]]"}]});
+    let response = json!({"model": "quiet", "stream": true, "input": "[[text]]"});
+    for _ in 0..3 {
+        let started = caller.post("/api/turns", TEXT).await;
+        assert_eq!(started.status, 201, "{}", started.body);
+        caller.events(started.json()["events"].as_str().unwrap(), "").await.until("turn_ended").await;
+        let mut chunks = caller.stream("/v1/chat/completions", "", &chat.to_string()).await;
+        while chunks.next().await.unwrap() != "[DONE]" {}
+        let mut events = caller.stream("/v1/responses", "", &response.to_string()).await;
+        events.until("response.completed").await;
+        let mut in_background = response.clone();
+        in_background["background"] = true.into();
+        let mut events = caller.stream("/v1/responses", "", &in_background.to_string()).await;
+        events.until("response.completed").await;
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
 async fn a_days_tokens_are_counted_from_the_workers_own_figures_also_over_a_restart() {
     let house = House::open().await;
     let free = house.caller(&[Scope::Use]).await;
