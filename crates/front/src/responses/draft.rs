@@ -11,7 +11,7 @@ use workers::{Afterwards, Profile};
 use super::keeping::{Keeping, Place as Stand};
 use super::memory::{Memory, Remembering};
 use super::previous::{self, Before, Retelling};
-use super::responding::{Audience, Responding};
+use super::responding::{Audience, Commission, Responding};
 use super::talk::Talk;
 use crate::Desk;
 use crate::ask::{Answering, Asked, Choice, Margin, admit};
@@ -106,7 +106,7 @@ impl Draft {
         let asked =
             Arc::new(Asked { desk: Arc::clone(desk), caller: caller.orderer(), profile, request, plan, retelling });
         let choice = Choice::new(&asked, &answering);
-        Responding::new(answering, choice, head, keeping, talk, audience)
+        Responding::new(answering, choice, Commission { head, keeping, talk, audience })
     }
 
     /// Makes it at once, without a turn: nothing is answered, but the next response can go on from what it was asked with.

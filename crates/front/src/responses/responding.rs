@@ -39,6 +39,16 @@ pub(super) enum Audience {
     Later,
 }
 
+/// What is to be made, and for whom.
+pub(super) struct Commission {
+    pub(super) head: Head,
+    /// Absent if nothing is to be kept of it.
+    pub(super) keeping: Option<Keeping>,
+    /// The conversation that it is part of.
+    pub(super) talk: Option<Talk>,
+    pub(super) audience: Audience,
+}
+
 /// A response on its way. As a stream it is the bytes of its events.
 pub(super) struct Responding {
     answering: Arc<Answering>,
@@ -92,14 +102,8 @@ impl Ended {
 }
 
 impl Responding {
-    pub(super) fn new(
-        answering: Arc<Answering>,
-        choice: Choice,
-        head: Head,
-        keeping: Option<Keeping>,
-        talk: Option<Talk>,
-        audience: Audience,
-    ) -> Self {
+    pub(super) fn new(answering: Arc<Answering>, choice: Choice, commission: Commission) -> Self {
+        let Commission { head, keeping, talk, audience } = commission;
         let mut output = match audience {
             Audience::AtTheEnd => Output::unheard(&head.name),
             Audience::Now | Audience::Connected | Audience::Later => Output::new(&head.name),
