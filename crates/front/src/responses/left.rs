@@ -113,7 +113,8 @@ impl Left {
             self.desk.store.note(talk.gone_on(&row.id));
         }
         let object = Record::read(&row.body).map(|record| record.response.get().to_owned()).unwrap_or_default();
-        if let Err(error) = self.desk.store.commit(vec![Change::ResponseEnded(row)]).await {
+        let change = Change::ResponseIfStill { status: self.row.status.clone(), row };
+        if let Err(error) = self.desk.store.commit(vec![change]).await {
             tracing::warn!(response = self.row.id, %error, "a response is not kept");
         }
         timeout(KEEP_TIMEOUT, self.desk.store.flush()).await.ok();
