@@ -1,8 +1,11 @@
 //! What keys may use, over HTTP with real turns: requests, turns at the same time, tokens of the day.
 
 use std::num::{NonZeroU32, NonZeroU64};
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use front::keys::{Grant, KeyLimits, Scope, Scopes};
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
 use crate::http::{Answer, Caller};
@@ -20,6 +23,18 @@ async fn run(caller: &Caller) -> Answer {
     assert_eq!(started.status, 201, "{}", started.body);
     caller.events(started.json()["events"].as_str().unwrap(), "").await.rest().await;
     started
+}
+
+/// Plays it once more if it failed and midnight fell into it: what is counted by the day begins anew then.
+async fn within_a_day(play: impl AsyncFn()) {
+    let today = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 86_400;
+    let day = today();
+    if let Err(failure) = AssertUnwindSafe(play()).catch_unwind().await {
+        if day == today() {
+            resume_unwind(failure);
+        }
+        play().await;
+    }
 }
 
 fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
@@ -107,6 +122,10 @@ async fn whoever_hears_the_end_of_a_turn_may_ask_for_the_next_at_once() {
 
 #[tokio::test]
 async fn a_days_tokens_are_counted_from_the_workers_own_figures_also_over_a_restart() {
+    within_a_day(count_tokens_over_restarts).await;
+}
+
+async fn count_tokens_over_restarts() {
     let house = House::open().await;
     let free = house.caller(&[Scope::Use]).await;
     run(&free).await;
@@ -136,6 +155,10 @@ async fn a_days_tokens_are_counted_from_the_workers_own_figures_also_over_a_rest
 
 #[tokio::test]
 async fn conversations_have_the_same_limits_and_say_what_is_left_of_them() {
+    within_a_day(reach_limits_in_conversations).await;
+}
+
+async fn reach_limits_in_conversations() {
     let house = House::open().await;
     let body = r#"{"model":"quiet","messages":[{"role":"user","content":"[[text]]"}]}"#;
     let limits = KeyLimits {
