@@ -177,3 +177,32 @@ impl From<Reached> for Error {
         Self::new(code, message).retry_after(wait)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use store::Limits;
+
+    use super::*;
+    use crate::keys::{Grant, KeyLimits, Keys, Scopes};
+
+    #[tokio::test]
+    async fn the_turns_of_a_permit_are_over_when_it_is_ended_and_once() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let store = Store::open(directory.path().join("store.db"), Limits::default()).unwrap();
+        let (keys, _) = Keys::open(&store, None).await.unwrap();
+        let limits = KeyLimits { turns_max: NonZeroU32::new(1), ..KeyLimits::default() };
+        let key = keys.create(&store, "a caller", Grant { limits, ..Grant::of(Scopes::ALL) }).await.unwrap();
+        let caller = keys.owner(&key.row.id).unwrap();
+        let quotas = Quotas::new(store, Arc::default());
+        let first = quotas.admit(&caller, 1, 0).await.unwrap();
+        let refused = quotas.admit(&caller, 1, 0).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ConcurrencyExceeded);
+        first.end();
+        let _second = quotas.admit(&caller, 1, 0).await.unwrap();
+        drop(first);
+        let refused = quotas.admit(&caller, 1, 0).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ConcurrencyExceeded, "it does not end the other's turn");
+    }
+}
