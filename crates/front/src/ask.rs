@@ -7,20 +7,21 @@ mod vigil;
 
 use std::num::NonZero;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
 use codex::Usage;
 use tracing::Span;
 use workers::{Caller as Orderer, Profile};
 
-pub(crate) use choice::{Choice, Step};
+pub(crate) use choice::{Choice, Step, begun_soon, refused};
 pub(crate) use vigil::{Vigil, Woken};
 
 use crate::Desk;
 use crate::error::{Code, Error};
-use crate::idempotency::Waits;
+use crate::idempotency::Progress;
 use crate::keys::Caller;
 use crate::openai::plan::TurnPlan;
 use crate::openai::request::Request;
@@ -42,14 +43,14 @@ pub(crate) struct Asked {
 pub(crate) struct Answering {
     pub desk: Arc<Desk>,
     pub permit: Permit,
-    pub waits: Waits,
+    pub progress: Progress,
     /// Names the request in the log, also when its head is long sent.
     pub span: Span,
 }
 
 impl Answering {
-    pub(crate) fn new(desk: &Arc<Desk>, permit: Permit, waits: Waits) -> Arc<Self> {
-        Arc::new(Self { desk: Arc::clone(desk), permit, waits, span: Span::current() })
+    pub(crate) fn new(desk: &Arc<Desk>, permit: Permit, progress: Progress) -> Arc<Self> {
+        Arc::new(Self { desk: Arc::clone(desk), permit, progress, span: Span::current() })
     }
 }
 
@@ -66,8 +67,29 @@ pub(crate) async fn admit(desk: &Desk, caller: &Caller, request: &Request) -> Re
     desk.quotas.admit(caller, request.choices, caller.parked_turns(&desk.pool)).await
 }
 
+/// What the head of an answer says besides, however it ends.
+pub(crate) struct Margin {
+    arrived: Instant,
+    headers: HeaderMap,
+}
+
+impl Margin {
+    pub(crate) fn new(arrived: Instant, permit: &Permit, request: &Request) -> Self {
+        Self { arrived, headers: permit.headers().chain(ignored(request)).collect() }
+    }
+
+    /// Writes it beside an answer, or beside the refusal.
+    pub(crate) fn beside(self, answer: impl IntoResponse) -> Response {
+        let mut response = answer.into_response();
+        let passed = u64::try_from(self.arrived.elapsed().as_millis()).unwrap_or(u64::MAX);
+        response.headers_mut().extend(self.headers);
+        response.headers_mut().insert("openai-processing-ms", HeaderValue::from(passed));
+        response
+    }
+}
+
 /// What is not done, for the caller to know.
-pub(crate) fn ignored(request: &Request) -> Option<(HeaderName, HeaderValue)> {
+fn ignored(request: &Request) -> Option<(HeaderName, HeaderValue)> {
     let names = HeaderValue::from_str(&request.ignored.join(", ")).ok().filter(|names| !names.is_empty())?;
     Some((HeaderName::from_static("x-switchboard-ignored"), names))
 }

@@ -8,15 +8,15 @@ use std::time::Instant;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 use crate::Desk;
-use crate::ask::{Answering, Asked, Choice, admit, ignored};
+use crate::ask::{Answering, Asked, Choice, Margin, admit, begun_soon};
 use crate::error::Error;
 use crate::guard::parse;
-use crate::idempotency::{Name, Waits};
+use crate::idempotency::{Name, Progress, Shape};
 use crate::keys::Caller;
 use crate::models::choose;
 use crate::openai::chunks::Heading;
@@ -31,42 +31,37 @@ pub(crate) async fn complete(
 ) -> Result<Response, Error> {
     let parsed = parse(&body)?;
     match Name::of(&headers, &caller.key)? {
-        None => answer(desk, caller, parsed, Waits::default()).await,
+        None => answer(desk, caller, parsed, Progress::default()).await,
         Some(name) => {
             let answers = Arc::clone(&desk.answers);
-            let make = |waits| async { answer(desk, caller, parsed, waits).await.into_response() };
-            answers.give(name, &body, make).await
+            let make = |progress| async { answer(desk, caller, parsed, progress).await.into_response() };
+            answers.give(name, Shape::Chat, &body, make).await
         }
     }
 }
 
-async fn answer(desk: Arc<Desk>, caller: Caller, body: Value, waits: Waits) -> Result<Response, Error> {
+async fn answer(desk: Arc<Desk>, caller: Caller, body: Value, progress: Progress) -> Result<Response, Error> {
     let arrived = Instant::now();
     let mut request = Request::read(&body)?;
     drop(body);
     let chosen = choose(&desk, &caller, &request.model).await?;
     request.tools.rename(&chosen.profile);
     let permit = admit(&desk, &caller, &request).await?;
-    let mut headers = permit.headers().collect::<HeaderMap>();
-    headers.extend(ignored(&request));
+    let margin = Margin::new(arrived, &permit, &request);
     let plan = TurnPlan::new(&request, &chosen.as_ref(), &caller.key);
     let (delivery, count) = (request.delivery, request.choices);
-    let (answering, heading) = (Answering::new(&desk, permit, waits), heading(&request));
+    let (answering, heading) = (Answering::new(&desk, permit, progress), heading(&request));
     let asked =
         Arc::new(Asked { desk, caller: caller.orderer(), profile: chosen.profile, request, plan, retelling: None });
     let mut choices: Vec<_> = (0..count).map(|_| Choice::new(&asked, &answering)).collect();
     drop(asked);
-    let mut response = match delivery {
-        Delivery::Whole => whole::answer(&answering, &heading, &mut choices).await?,
+    let answered = match delivery {
+        Delivery::Whole => whole::answer(&answering, &heading, &mut choices).await,
         Delivery::Stream | Delivery::StreamWithUsage => {
-            choices[0].begun_soon().await?;
-            stream::answer(answering, heading, choices)
+            begun_soon(&mut choices).await.map(|()| stream::answer(answering, heading, choices))
         }
     };
-    let passed = u64::try_from(arrived.elapsed().as_millis()).unwrap_or(u64::MAX);
-    headers.insert("openai-processing-ms", HeaderValue::from(passed));
-    response.headers_mut().extend(headers);
-    Ok(response)
+    Ok(margin.beside(answered))
 }
 
 fn heading(request: &Request) -> Heading {

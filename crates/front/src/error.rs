@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -17,6 +17,8 @@ pub(crate) struct Error {
     param: Option<String>,
     cause: Option<String>,
     retry: Retry,
+    /// What the head of the response says besides.
+    headers: Box<[(HeaderName, HeaderValue)]>,
 }
 
 /// Whether it is worth to send the same request again.
@@ -113,7 +115,7 @@ table! {
 
 impl Error {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), param: None, cause: None, retry: Retry::Unsaid }
+        Self { code, message: message.into(), param: None, cause: None, retry: Retry::Unsaid, headers: Box::default() }
     }
 
     /// Adds which part of the request is meant.
@@ -138,6 +140,11 @@ impl Error {
     /// Says that a turn has begun: clients that repeat requests by themselves must not repeat this one.
     pub(crate) fn after_work(self) -> Self {
         Self { retry: Retry::Never(self.wait()), ..self }
+    }
+
+    /// Adds what the head of its response is to say.
+    pub(crate) fn beside(self, headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>) -> Self {
+        Self { headers: headers.into_iter().collect(), ..self }
     }
 
     /// The whole response as it stands on the wire, for a connection that is closed before anything is read of it.
@@ -236,6 +243,7 @@ impl IntoResponse for Error {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"api\""));
         }
         self.write_retry(response.headers_mut());
+        response.headers_mut().extend(self.headers);
         response
     }
 }

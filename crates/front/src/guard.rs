@@ -275,19 +275,19 @@ mod tests {
         check(
             &[("api-key", "k"), ("authorization", "Bearer other")],
             &expect![[
-                r#"Error { code: KeyInvalid, message: "several different keys were sent; send one", param: None, cause: None, retry: Unsaid }"#
+                r#"Error { code: KeyInvalid, message: "several different keys were sent; send one", param: None, cause: None, retry: Unsaid, headers: [] }"#
             ]],
         );
         check(
             &[("authorization", "Basic a2V5")],
             &expect![[
-                r#"Error { code: KeyInvalid, message: "the key cannot be read; send `Authorization: Bearer KEY`", param: None, cause: None, retry: Unsaid }"#
+                r#"Error { code: KeyInvalid, message: "the key cannot be read; send `Authorization: Bearer KEY`", param: None, cause: None, retry: Unsaid, headers: [] }"#
             ]],
         );
         check(
             &[("cookie", "key=k")],
             &expect![[
-                r#"Error { code: KeyInvalid, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add NAME` makes one", param: None, cause: None, retry: Unsaid }"#
+                r#"Error { code: KeyInvalid, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add NAME` makes one", param: None, cause: None, retry: Unsaid, headers: [] }"#
             ]],
         );
     }

@@ -4,8 +4,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use crate::error::{Code, Error};
 use crate::lock::lock;
 use crate::openai::chunks::write_error;
+use crate::openai::responses::output::error_event;
 
 /// How long a key may be.
 const KEY_CHARS_MAX: usize = 255;
@@ -74,6 +75,13 @@ struct Said {
     end: Option<Ending>,
 }
 
+/// In the words of which API an answer is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Chat,
+    Responses,
+}
+
 /// How the reading of an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
@@ -99,8 +107,9 @@ impl Answers {
     pub(crate) async fn give<F>(
         self: &Arc<Self>,
         name: Name,
+        shape: Shape,
         body: &[u8],
-        make: impl FnOnce(Waits) -> F,
+        make: impl FnOnce(Progress) -> F,
     ) -> Result<Response, Error>
     where
         F: Future<Output = Response> + Send + 'static,
@@ -110,16 +119,12 @@ impl Answers {
         let (answer, is_new) = self.find_or_begin(&name, hash)?;
         let reader = Reader::new(Arc::clone(&answer));
         if is_new {
-            let (answers, waits) = (Arc::downgrade(self), Waits::default());
-            let making = make(waits.clone());
+            let (answers, progress) = (Arc::downgrade(self), Progress::default());
+            let making = make(progress.clone());
+            let giving = Giving { answers, name, shape, answer, progress, ending: Ending::Broken };
             let mut reading = lock(&self.reading);
             while reading.try_join_next().is_some() {}
-            reading.spawn(async move {
-                read(&answer, &waits, making).await;
-                if let Some(answers) = answers.upgrade() {
-                    lock(&answers.book).complete(name, &answer);
-                }
-            });
+            reading.spawn(giving.read(making));
         }
         Ok(reader.into_response().await)
     }
@@ -156,20 +161,22 @@ impl Answers {
 
 impl Book {
     /// Keeps an answer in the place of the oldest ones; one that broke off, or before which no turn had begun, is not kept.
-    fn complete(&mut self, name: Name, answer: &Answer) {
+    fn complete(&mut self, giving: &Giving) {
+        let Giving { name, answer, progress, ending, .. } = giving;
         let bytes = {
             let said = lock(&answer.said);
             let is_final = said.head.as_ref().is_some_and(|(status, headers)| {
-                status.is_success() || headers.get("x-should-retry").is_some_and(|value| value == "false")
+                let is_refused_for_good = headers.get("x-should-retry").is_some_and(|value| value == "false");
+                is_refused_for_good || (status.is_success() && progress.has_begun())
             });
-            (is_final && said.end == Some(Ending::Whole)).then_some(said.bytes)
+            (is_final && *ending == Ending::Whole).then_some(said.bytes)
         };
         let Some(bytes) = bytes else {
-            self.answers.remove(&name);
+            self.answers.remove(name);
             return;
         };
         self.bytes += bytes;
-        self.complete.push_back((name, bytes));
+        self.complete.push_back((name.clone(), bytes));
         while self.complete.len() > ANSWERS_MAX || self.bytes > ANSWERS_BYTES_MAX {
             let Some((oldest, bytes)) = self.complete.pop_front() else { break };
             self.answers.remove(&oldest);
@@ -178,79 +185,106 @@ impl Book {
     }
 }
 
-/// Reads an answer to its end, or until nobody has wanted it for a while.
-async fn read(answer: &Answer, waits: &Waits, making: impl Future<Output = Response>) {
-    let mut completing = Completing { answer, ending: Ending::Broken };
-    let reading = async {
-        let (head, body) = making.await.into_parts();
-        answer.change(|said| said.head = Some((head.status, head.headers)));
-        let mut pieces = body.into_data_stream();
-        while let Some(Ok(piece)) = pieces.next().await {
-            let bytes = answer.change(|said| {
-                said.bytes += piece.len();
-                said.pieces.push(piece);
-                said.bytes
-            });
-            if bytes > ANSWER_BYTES_MAX {
-                return Ending::Broken;
-            }
-        }
-        Ending::Whole
-    };
-    completing.ending = tokio::select! {
-        ending = reading => ending,
-        () = abandoned(answer.readers.subscribe(), waits) => Ending::Broken,
-    };
+/// An answer that is being given. Whatever ends that, the answer has an end then, and its name is kept or free.
+struct Giving {
+    answers: Weak<Answers>,
+    name: Name,
+    shape: Shape,
+    answer: Arc<Answer>,
+    progress: Progress,
+    ending: Ending,
 }
 
-async fn abandoned(mut readers: watch::Receiver<usize>, waits: &Waits) {
+impl Giving {
+    /// Reads it to its end, or until nobody has wanted it for a while.
+    async fn read(mut self, making: impl Future<Output = Response>) {
+        let answer = &self.answer;
+        let reading = async {
+            let (head, body) = making.await.into_parts();
+            answer.change(|said| said.head = Some((head.status, head.headers)));
+            let mut pieces = body.into_data_stream();
+            while let Some(Ok(piece)) = pieces.next().await {
+                let bytes = answer.change(|said| {
+                    said.bytes += piece.len();
+                    said.pieces.push(piece);
+                    said.bytes
+                });
+                if bytes > ANSWER_BYTES_MAX {
+                    return Ending::Broken;
+                }
+            }
+            Ending::Whole
+        };
+        let ending = tokio::select! {
+            ending = reading => ending,
+            () = abandoned(answer.readers.subscribe(), &self.progress) => Ending::Broken,
+        };
+        self.ending = ending;
+    }
+}
+
+impl Drop for Giving {
+    fn drop(&mut self) {
+        // Whoever hears that it broke off may ask again at once.
+        if let Some(answers) = self.answers.upgrade() {
+            lock(&answers.book).complete(self);
+        }
+        self.answer.change(|said| {
+            if self.ending == Ending::Broken && said.is_stream() {
+                let error = Error::new(Code::Internal, "this answer cannot be read to its end").after_work();
+                let last = said.last_event(&error, self.shape);
+                said.pieces.push(last);
+            }
+            said.end = Some(self.ending);
+        });
+    }
+}
+
+async fn abandoned(mut readers: watch::Receiver<usize>, progress: &Progress) {
     loop {
         if readers.wait_for(|readers| *readers == 0).await.is_err() {
             return;
         }
         let is_lonely = timeout(ABANDONED_TIMEOUT, readers.wait_for(|readers| *readers > 0)).await.is_err();
-        if is_lonely && !waits.are_any() {
+        if is_lonely && !progress.is_waiting() {
             return;
         }
     }
 }
 
-/// How many decisions of people an answer waits for. Nobody has to stay connected for as long as that takes.
+/// How far an answer is, told by whoever makes it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waits(Arc<AtomicUsize>);
+pub(crate) struct Progress(Arc<Steps>);
 
-impl Waits {
+#[derive(Debug, Default)]
+struct Steps {
+    has_begun: AtomicBool,
+    /// How many decisions of people it waits for. Nobody has to stay connected for as long as that takes.
+    waits: AtomicUsize,
+}
+
+impl Progress {
+    /// A turn has begun, or will also without its caller: to ask again would be to have it done twice.
     pub(crate) fn begin(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.has_begun.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn end(&self) {
+    pub(crate) fn begin_wait(&self) {
+        self.0.waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end_wait(&self) {
         // More may be told to be over than were told to begin.
-        _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waits| waits.checked_sub(1));
+        _ = self.0.waits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waits| waits.checked_sub(1));
     }
 
-    pub(crate) fn are_any(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
+    /// Whether a person has to decide something.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.0.waits.load(Ordering::Relaxed) > 0
     }
-}
 
-/// Ends an answer, whatever ends its reading. A stream that broke off is told so.
-struct Completing<'a> {
-    answer: &'a Answer,
-    ending: Ending,
-}
-
-impl Drop for Completing<'_> {
-    fn drop(&mut self) {
-        self.answer.change(|said| {
-            if self.ending == Ending::Broken && said.is_stream() {
-                let error = Error::new(Code::Internal, "this answer cannot be read to its end").after_work();
-                let mut last = Vec::new();
-                write_error(&error, &mut last);
-                said.pieces.push(last.into());
-            }
-            said.end = Some(self.ending);
-        });
+    fn has_begun(&self) -> bool {
+        self.0.has_begun.load(Ordering::Relaxed)
     }
 }
 
@@ -258,6 +292,20 @@ impl Said {
     fn is_stream(&self) -> bool {
         let kind = self.head.as_ref().and_then(|(_, headers)| headers.get(header::CONTENT_TYPE));
         kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+    }
+
+    /// An error behind all that was said.
+    fn last_event(&self, error: &Error, shape: Shape) -> Bytes {
+        let mut last = Vec::new();
+        match shape {
+            Shape::Chat => write_error(error, &mut last),
+            Shape::Responses => {
+                let lines = self.pieces.iter().flat_map(|piece| piece.split(|byte| *byte == b'\n'));
+                let events = lines.filter(|line| line.starts_with(b"event: ")).count();
+                last = error_event(error, events as u64);
+            }
+        }
+        last.into()
     }
 }
 
@@ -284,7 +332,7 @@ impl Reader {
 
     async fn into_response(mut self) -> Response {
         let Some((status, headers)) = self.head().await else {
-            return Error::new(Code::Internal, "the answer to this request is lost").into_response();
+            return Error::new(Code::Internal, "the answer to this request is lost").after_work().into_response();
         };
         let pieces = futures_util::stream::unfold(self, |mut reader| async {
             let piece = reader.piece().await?;
@@ -322,5 +370,87 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.answer.readers.send_modify(|readers| *readers -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use axum::body::to_bytes;
+    use expect_test::expect;
+    use futures_util::stream::{once, poll_fn};
+
+    use super::*;
+    use crate::ask::stream_response;
+
+    fn name() -> Name {
+        Name { key: "k".into(), called: "one".into() }
+    }
+
+    async fn text(response: Response) -> String {
+        String::from_utf8(to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec()).unwrap()
+    }
+
+    /// A stream whose maker ends badly after these events.
+    fn broken(events: &'static str) -> Response {
+        let never = poll_fn(|_| panic!("the maker of this answer fails"));
+        stream_response(Body::from_stream(once(ready(Ok::<_, Infallible>(events))).chain(never)))
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_breaks_off_ends_in_the_words_of_its_api_and_can_be_asked_for_again() {
+        let answers = Arc::new(Answers::default());
+        let told = "event: response.created\ndata: {}\n\n: ping\n\n";
+        for (shape, expected) in [
+            (
+                Shape::Chat,
+                expect![[r#"
+                    data: {"error":{"message":"this answer cannot be read to its end","type":"server_error","param":null,"code":"internal"}}
+
+                "#]],
+            ),
+            (
+                Shape::Responses,
+                expect![[r#"
+                    event: error
+                    data: {"type":"error","error":{"message":"this answer cannot be read to its end","type":"server_error","param":null,"code":"internal"},"sequence_number":1}
+
+                "#]],
+            ),
+        ] {
+            let given =
+                text(answers.give(name(), shape, b"body", |_| async move { broken(told) }).await.unwrap()).await;
+            expected.assert_eq(given.strip_prefix(told).unwrap());
+        }
+        let whole = answers.give(name(), Shape::Chat, b"body", |_| async { "whole".into_response() }).await.unwrap();
+        assert_eq!(text(whole).await, "whole");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_lost_must_not_be_asked_for_by_itself_but_can_be() {
+        let answers = Arc::new(Answers::default());
+        let lost = answers.give(name(), Shape::Chat, b"body", |_| async { panic!("the maker fails") }).await.unwrap();
+        assert_eq!((lost.status().as_u16(), &lost.headers()["x-should-retry"]), (500, &"false".parse().unwrap()));
+        let whole = answers.give(name(), Shape::Chat, b"body", |_| async { "whole".into_response() }).await.unwrap();
+        assert_eq!(text(whole).await, "whole");
+    }
+
+    #[tokio::test]
+    async fn only_an_answer_for_which_something_was_begun_is_given_again() {
+        for (has_begun, given) in [(false, ["1", "2"]), (true, ["1", "1"])] {
+            let answers = Arc::new(Answers::default());
+            let mut texts = Vec::new();
+            for said in ["1", "2"] {
+                let make = |progress: Progress| async move {
+                    if has_begun {
+                        progress.begin();
+                    }
+                    said.into_response()
+                };
+                texts.push(text(answers.give(name(), Shape::Chat, b"body", make).await.unwrap()).await);
+            }
+            assert_eq!(texts, given);
+        }
     }
 }

@@ -96,7 +96,6 @@ impl Quota {
 
     /// Takes turns up again that were let through before; they are refused no more.
     pub(crate) fn resume(&mut self, turns: u32, now: Moment) -> Left {
-        self.begin_day(now);
         self.turns = self.turns.saturating_add(turns);
         self.left(now)
     }
@@ -112,7 +111,9 @@ impl Quota {
         self.tokens = self.tokens.saturating_add(tokens);
     }
 
-    fn left(&self, now: Moment) -> Left {
+    /// What it has left.
+    pub(crate) fn left(&mut self, now: Moment) -> Left {
+        self.begin_day(now);
         let requests = self.pace().map(|pace| {
             let reset = self.rested_at.saturating_duration_since(now.steady);
             let remaining = pace.window.saturating_sub(reset).as_nanos() / pace.interval.as_nanos();

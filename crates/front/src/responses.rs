@@ -42,7 +42,7 @@ use crate::Desk;
 use crate::ask::stream_response;
 use crate::error::{Code, Error};
 use crate::guard::parse;
-use crate::idempotency::{Name as Called, Waits};
+use crate::idempotency::{Name as Called, Progress, Shape};
 use crate::keys::Caller;
 use crate::openai::chunks::DONE;
 use crate::openai::reading::WorkForm;
@@ -63,14 +63,15 @@ pub(crate) async fn create(
     let parsed = parse(&body)?;
     let work_form = work_form(&headers)?;
     match Called::of(&headers, &caller.key)? {
-        None => answer(desk, caller, parsed, work_form, Waits::default()).await,
+        None => answer(desk, caller, parsed, work_form, Progress::default()).await,
         Some(called) => {
             let answers = Arc::clone(&desk.answers);
-            let make = move |waits| async move { answer(desk, caller, parsed, work_form, waits).await.into_response() };
+            let make =
+                move |progress| async move { answer(desk, caller, parsed, work_form, progress).await.into_response() };
             let form = headers.get(WORK).map_or(&b"lines"[..], HeaderValue::as_bytes);
             // The same body may be asked of another route, or in another form.
             let asked = [&b"responses "[..], form, b"\n", &body].concat();
-            answers.give(called, &asked, make).await
+            answers.give(called, Shape::Responses, &asked, make).await
         }
     }
 }
@@ -80,39 +81,41 @@ async fn answer(
     caller: Caller,
     body: Value,
     work_form: WorkForm,
-    waits: Waits,
+    progress: Progress,
 ) -> Result<Response, Error> {
     let arrived = Instant::now();
     let draft = Draft::read(&desk, &caller, &body, &mut Memory::default()).await?.showing(work_form);
     drop(body);
-    let mut headers = draft.headers();
-    let mut response = match (draft.place(), draft.delivery()) {
+    let margin = draft.margin(arrived);
+    Ok(margin.beside(told(&desk, &caller, draft, progress).await))
+}
+
+/// What is told at once: all of a response, or the beginning of it.
+async fn told(desk: &Arc<Desk>, caller: &Caller, draft: Draft, progress: Progress) -> Result<Response, Error> {
+    match (draft.place(), draft.delivery()) {
         (Place::Background, delivery) => {
-            let mut responding = draft.make(&desk, &caller, waits, Audience::Later);
+            let mut responding = draft.make(desk, caller, progress.clone(), Audience::Later);
             // What is refused at once is nothing to come back for.
             responding.begun_soon().await?;
             let (object, events) = responding.seen(desk.heartbeat)?;
             // From here on it is made, also if its caller goes.
+            progress.begin();
             desk.responses.run(responding).await.ok();
-            match delivery {
+            Ok(match delivery {
                 Delivery::Whole => json_response(object),
                 _ => stream_response(Body::from_stream(events)),
-            }
+            })
         }
         (Place::Here, Delivery::Whole) => {
-            json_response(draft.make(&desk, &caller, waits, Audience::AtTheEnd).finish().await?)
+            Ok(json_response(draft.make(desk, caller, progress, Audience::AtTheEnd).finish().await?))
         }
         (Place::Here, _) => {
-            let mut responding = draft.make(&desk, &caller, waits, Audience::Now);
+            let mut responding = draft.make(desk, caller, progress, Audience::Now);
             responding.begun_soon().await?;
             let done = once(ready(Ok(Bytes::from_static(DONE))));
-            stream_response(Body::from_stream(responding.chain(done)))
+            Ok(stream_response(Body::from_stream(responding.chain(done))))
         }
-    };
-    let passed = u64::try_from(arrived.elapsed().as_millis()).unwrap_or(u64::MAX);
-    headers.insert("openai-processing-ms", HeaderValue::from(passed));
-    response.headers_mut().extend(headers);
-    Ok(response)
+    }
 }
 
 /// How the caller wants to see what the agent does.

@@ -279,7 +279,12 @@ impl Pump {
                 Some(_) = steers.next() => {}
                 () = &mut revoked => self.turn.interrupt(),
                 event = self.turn.next() => match event {
-                    Some(event) => followed.tell(&event),
+                    Some(event) => {
+                        if let (TurnEvent::TurnEnded { .. }, Some(permit)) = (&event, &self.permit) {
+                            permit.end();
+                        }
+                        followed.tell(&event);
+                    }
                     None => return,
                 },
                 // The last in the order: only what has nothing to say ends.

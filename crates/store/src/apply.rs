@@ -13,7 +13,7 @@ pub(crate) fn apply(connection: &Connection, change: &Change) -> rusqlite::Resul
         Change::ParkedCall(row) => put(connection, row),
         Change::Thread(row) => put(connection, row),
         Change::Response(row) => put(connection, row),
-        Change::ResponseEnded(row) => match is_open(connection, row)? {
+        Change::ResponseIfStill { status, row } => match is_still(connection, row, status)? {
             true => put(connection, row),
             false => Ok(()),
         },
@@ -28,10 +28,9 @@ pub(crate) fn apply(connection: &Connection, change: &Change) -> rusqlite::Resul
     }
 }
 
-fn is_open(connection: &Connection, row: &Response) -> rusqlite::Result<bool> {
-    let sql =
-        "SELECT EXISTS (SELECT 1 FROM responses WHERE id = ? AND key = ? AND status IN ('queued', 'in_progress'))";
-    connection.prepare_cached(sql)?.query_one([&row.id, &row.key], |found| found.get(0))
+fn is_still(connection: &Connection, row: &Response, status: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM responses WHERE id = ? AND key = ? AND status = ?)";
+    connection.prepare_cached(sql)?.query_one(params![row.id, row.key, status], |found| found.get(0))
 }
 
 fn put<T: Table>(connection: &Connection, row: &T) -> rusqlite::Result<()> {

@@ -32,8 +32,13 @@ pub enum Change {
     },
     /// Puts a response.
     Response(Response),
-    /// Puts a response that has come to its end, if it is there and open: one that was removed meanwhile stays away.
-    ResponseEnded(Response),
+    /// Puts a response if it is there and still has that status: one that was removed meanwhile stays away.
+    ResponseIfStill {
+        /// The status that it was read with.
+        status: String,
+        /// The row as it is to be.
+        row: Response,
+    },
     /// Removes a response.
     ResponseGone {
         /// The response's id.
@@ -60,7 +65,7 @@ impl Change {
     /// `None` for what is only ever added, or depends on what is there, and so never stands for another.
     pub(crate) fn subject(&self) -> Option<Subject> {
         Some(match self {
-            Self::Audit(_) | Self::ResponseEnded(_) => return None,
+            Self::Audit(_) | Self::ResponseIfStill { .. } => return None,
             Self::Approval(row) => Subject::Approval(row.id.clone()),
             Self::ParkedCall(row) => Subject::ParkedCall(row.id.clone(), row.key.clone(), row.thread.clone()),
             Self::ParkedCallDone { id, key, thread } => Subject::ParkedCall(id.clone(), key.clone(), thread.clone()),
@@ -86,7 +91,8 @@ impl Change {
                 Self::Audit(row) => bytes_of(&row.cells()),
                 Self::ParkedCall(row) => bytes_of(&row.cells()),
                 Self::Thread(row) => bytes_of(&row.cells()),
-                Self::Response(row) | Self::ResponseEnded(row) => bytes_of(&row.cells()),
+                Self::Response(row) => bytes_of(&row.cells()),
+                Self::ResponseIfStill { status, row } => status.len() + bytes_of(&row.cells()),
                 Self::Key(row) => bytes_of(&row.cells()),
                 Self::ParkedCallDone { id, key, thread } => id.len() + key.len() + thread.len(),
                 Self::ThreadGone { id } | Self::ResponseGone { id } => id.len(),

@@ -83,8 +83,12 @@ pub(crate) async fn revoke(
     Path(id): Path<String>,
 ) -> Result<Json<KeyView>, Error> {
     let missing = || Error::new(Code::KeyNotFound, format!("there is no key {id:?} that can be revoked"));
-    let revoked = desk.guard.keys().revoke(&desk.store, &id).await?.ok_or_else(missing)?;
-    desk.pool.cancel_parked(&id);
+    let revoked = desk.guard.keys().revoke(&desk.store, &id).await;
+    // One that cannot be kept revoked is so all the same until the next start.
+    if !matches!(revoked, Ok(None)) {
+        desk.pool.cancel_parked(&id);
+    }
+    let revoked = revoked?.ok_or_else(missing)?;
     tracing::info!(key = id, by = &*caller.key, "a key was revoked");
     Ok(Json(revoked.into()))
 }

@@ -67,16 +67,6 @@ impl Choice {
         }
     }
 
-    /// Waits until its turn has begun. Cancel-safe.
-    async fn begun(&mut self) -> Result<(), Error> {
-        poll_fn(|context| self.poll_begun(context)).await
-    }
-
-    /// Waits for a moment until its turn has begun: until then a refusal has a status of its own, and no stream is opened.
-    pub(crate) async fn begun_soon(&mut self) -> Result<(), Error> {
-        timeout(BEGIN_PATIENCE, self.begun()).await.unwrap_or(Ok(()))
-    }
-
     /// Whether its turn has begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.at.is_some()
@@ -134,8 +124,8 @@ impl Choice {
         match Pin::new(&mut **turn).poll_next(context) {
             Poll::Ready(Some(event)) => {
                 match &event {
-                    TurnEvent::ApprovalWanted { .. } => self.answering.waits.begin(),
-                    TurnEvent::ApprovalResolved { .. } => self.answering.waits.end(),
+                    TurnEvent::ApprovalWanted { .. } => self.answering.progress.begin_wait(),
+                    TurnEvent::ApprovalResolved { .. } => self.answering.progress.end_wait(),
                     _ => {}
                 }
                 let calls = self.reading.calls();
@@ -161,6 +151,7 @@ impl Choice {
             match ready!(begun.as_mut().poll(context)) {
                 Ok(turn) => {
                     self.at = Some(turn.at().clone());
+                    self.answering.progress.begin();
                     self.stage = Stage::Running(Box::new(turn));
                 }
                 Err(error) => {
@@ -201,6 +192,33 @@ impl Choice {
         }
         Step::Ended(end)
     }
+}
+
+/// Waits for a moment until the turns of all choices have begun: until then a refusal has a status of its own, and no stream is
+/// opened.
+pub(crate) async fn begun_soon(choices: &mut [Choice]) -> Result<(), Error> {
+    let begun = poll_fn(|context| {
+        let begun: Vec<_> = choices.iter_mut().map(|choice| choice.poll_begun(context)).collect();
+        let are_all = begun.iter().all(Poll::is_ready);
+        match begun.into_iter().find_map(refusal) {
+            Some(error) => Poll::Ready(Err(refused(error, choices))),
+            None if are_all => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    });
+    timeout(BEGIN_PATIENCE, begun).await.unwrap_or(Ok(()))
+}
+
+fn refusal(begun: Poll<Result<(), Error>>) -> Option<Error> {
+    match begun {
+        Poll::Ready(Err(error)) => Some(error),
+        _ => None,
+    }
+}
+
+/// Why an answer is refused of which one choice is: what one turn could be asked again, all of them cannot once one has begun.
+pub(crate) fn refused(error: Error, choices: &[Choice]) -> Error {
+    if choices.iter().any(Choice::has_begun) { error.after_work() } else { error }
 }
 
 impl Drop for Choice {

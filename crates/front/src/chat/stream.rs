@@ -82,6 +82,7 @@ impl Chunks {
 
     fn end(&mut self) {
         self.choices.clear();
+        self.answering.permit.end();
         self.is_over = true;
     }
 }

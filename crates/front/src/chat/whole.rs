@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 
-use crate::ask::{Answering, Choice, Step, add_usage, revoked};
+use crate::ask::{Answering, Choice, Step, add_usage, refused, revoked};
 use crate::error::Error;
 use crate::openai::answer::{Answer, Said};
 use crate::openai::chunks::Heading;
@@ -22,6 +22,8 @@ pub(super) async fn answer(
     let mut ended = pin!(answering.permit.revoked());
     poll_fn(|context| {
         if ended.as_mut().poll(context).is_ready() {
+            // Otherwise one that waits for a person would go on waiting.
+            choices.iter_mut().for_each(Choice::cancel);
             return Poll::Ready(Err(revoked()));
         }
         poll_all(heading, choices, &mut said, context)
@@ -50,9 +52,7 @@ fn poll_all(
         }
     }
     if let Some(error) = failure {
-        // What one turn could be asked again, all of them cannot once one has begun.
-        let has_run = choices.iter().any(Choice::has_begun);
-        return Poll::Ready(Err(if has_run { error.after_work() } else { error }));
+        return Poll::Ready(Err(refused(error, choices)));
     }
     if choices.iter().all(Choice::is_over) { Poll::Ready(Ok(())) } else { Poll::Pending }
 }

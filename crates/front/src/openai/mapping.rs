@@ -64,7 +64,8 @@ A request with the header `Idempotency-Key` (1 to 255 characters, of one key's o
 same name again joins the answer that is being given, or has the last 1,024 answers (64 MiB) again, until the server restarts. The turn
 goes on for a minute when its callers have gone, and for as long as a person has to decide something. Without the header, whoever asks
 the same question again while its turn waits for a decision reads on from there. What fails after a turn has begun carries
-`x-should-retry: false`, so that clients do not repeat it by themselves.
+`x-should-retry: false`, so that clients do not repeat it by themselves. What was refused before a turn had begun is not given again,
+also where its stream was open already: the next request under the same name is a new one.
 ";
 
 #[test]

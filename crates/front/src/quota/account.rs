@@ -1,6 +1,7 @@
 //! The quotas of all keys that have limits, and the permit of one request: while it lives, its turns count as running.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::http::{HeaderName, HeaderValue};
@@ -34,7 +35,8 @@ struct Account {
 pub(crate) struct Permit {
     /// `None` if the key has no limits.
     account: Option<Arc<Account>>,
-    turns: u32,
+    /// Those that are not over.
+    turns: AtomicU32,
     left: Left,
     revocation: Revocation,
 }
@@ -49,13 +51,14 @@ impl Quotas {
         let account = self.account(caller).await?;
         let left = match &account {
             Some(account) => {
-                let mut quota = account.quota();
-                quota.has_room(turns.saturating_add(parked))?;
-                quota.admit(turns, Moment::now())?
+                let (mut quota, now) = (account.quota(), Moment::now());
+                let room = quota.has_room(turns.saturating_add(parked));
+                let admitted = room.and_then(|()| quota.admit(turns, now));
+                admitted.map_err(|reached| Error::from(reached).beside(quota.left(now).headers()))?
             }
             None => Left::default(),
         };
-        let permit = Permit { account, turns, left, revocation: caller.revocation.clone() };
+        let permit = Permit { account, turns: turns.into(), left, revocation: caller.revocation.clone() };
         // A body takes its time to arrive.
         if permit.is_revoked() {
             return Err(Error::new(Code::KeyInvalid, "this key was revoked a moment ago"));
@@ -67,7 +70,7 @@ impl Quotas {
     pub(crate) async fn resume(&self, caller: &Caller) -> Result<Permit, Error> {
         let account = self.account(caller).await?;
         let left = account.as_ref().map(|account| account.quota().resume(1, Moment::now())).unwrap_or_default();
-        Ok(Permit { account, turns: 1, left, revocation: caller.revocation.clone() })
+        Ok(Permit { account, turns: 1.into(), left, revocation: caller.revocation.clone() })
     }
 
     async fn account(&self, caller: &Caller) -> Result<Option<Arc<Account>>, ReadError> {
@@ -129,6 +132,13 @@ impl Permit {
         self.left.headers()
     }
 
+    /// Its turns are over: to be called before their end is told, as whoever hears it may ask for the next at once.
+    pub(crate) fn end(&self) {
+        if let Some(account) = &self.account {
+            account.quota().free(self.turns.swap(0, Ordering::Relaxed));
+        }
+    }
+
     /// Whether the key was revoked since.
     pub(crate) fn is_revoked(&self) -> bool {
         self.revocation.is_done()
@@ -143,9 +153,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(account) = &self.account {
-            account.quota().free(self.turns);
-        }
+        self.end();
     }
 }
 
@@ -167,5 +175,34 @@ impl From<Reached> for Error {
             ),
         };
         Self::new(code, message).retry_after(wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use store::Limits;
+
+    use super::*;
+    use crate::keys::{Grant, KeyLimits, Keys, Scopes};
+
+    #[tokio::test]
+    async fn the_turns_of_a_permit_are_over_when_it_is_ended_and_once() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let store = Store::open(directory.path().join("store.db"), Limits::default()).unwrap();
+        let (keys, _) = Keys::open(&store, None).await.unwrap();
+        let limits = KeyLimits { turns_max: NonZeroU32::new(1), ..KeyLimits::default() };
+        let key = keys.create(&store, "a caller", Grant { limits, ..Grant::of(Scopes::ALL) }).await.unwrap();
+        let caller = keys.owner(&key.row.id).unwrap();
+        let quotas = Quotas::new(store, Arc::default());
+        let first = quotas.admit(&caller, 1, 0).await.unwrap();
+        let refused = quotas.admit(&caller, 1, 0).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ConcurrencyExceeded);
+        first.end();
+        let _second = quotas.admit(&caller, 1, 0).await.unwrap();
+        drop(first);
+        let refused = quotas.admit(&caller, 1, 0).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ConcurrencyExceeded, "it does not end the other's turn");
     }
 }

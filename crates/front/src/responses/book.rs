@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
 use workers::Caller as Orderer;
 
-use super::following::{Events, Log, events_gone, not_in_background};
+use super::following::{End, Events, Log, events_gone, not_in_background};
 use super::limits::ResponseLimits;
 use super::responding::Responding;
 use crate::error::{Code, Error};
@@ -116,7 +116,7 @@ impl Book {
         lock(&self.pages).lives.get(id).filter(|live| *live.key == *key).cloned()
     }
 
-    /// Forgets one, and gives it up if it is being made.
+    /// Forgets one, and gives it up if it is made in the background; any other is told to the end to whoever reads it.
     pub(super) fn remove(&self, id: &str) {
         let mut pages = lock(&self.pages);
         if let Some(at) = pages.finished.iter().position(|(other, _)| **other == *id) {
@@ -176,9 +176,11 @@ impl Pages {
     }
 }
 
-async fn make(mut responding: Responding) {
+async fn make(responding: Responding) {
     let live = Arc::clone(responding.live().expect("what is made in the background is kept"));
     let _closing = Closing(&live);
+    // Dropped before the log is closed: whoever finds it over finds nothing of it running.
+    let mut responding = responding;
     let mut shown = Instant::now();
     loop {
         let piece = {
@@ -198,7 +200,10 @@ async fn make(mut responding: Responding) {
                 log.push(&events);
                 false
             }
-            None if responding.is_told() => return log.push(&Bytes::from_static(DONE)),
+            None if responding.is_told() => {
+                log.push(&Bytes::from_static(DONE));
+                return log.close(End::Whole);
+            }
             None => return,
         };
         if is_quiet || shown.elapsed() > SHOW_INTERVAL || responding.is_waited_for() {
@@ -214,7 +219,7 @@ struct Closing<'a>(&'a Live);
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         if let Making::Background(log) = &self.0.making {
-            log.close();
+            log.close(if std::thread::panicking() { End::Lost } else { End::Stopped });
         }
         self.0.end();
     }

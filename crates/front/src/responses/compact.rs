@@ -3,21 +3,22 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::response::Response;
 use serde_json::{Value, json};
 use workers::{Afterwards, Profile};
 
 use super::memory::Memory;
 use super::previous;
 use crate::Desk;
-use crate::ask::{self, Answering, Asked, Choice, Step, admit, revoked};
+use crate::ask::{Answering, Asked, Choice, Margin, Step, admit, revoked};
 use crate::error::{Code, Error};
 use crate::guard::parse;
-use crate::idempotency::Waits;
+use crate::idempotency::Progress;
 use crate::keys::Caller;
 use crate::models::choose;
 use crate::openai::plan::TurnPlan;
@@ -31,11 +32,8 @@ use crate::openai::tools::Tools;
 /// What a response may be asked for, and a summary is not.
 const PASSED_OVER: [&str; 6] = ["stream", "background", "store", "tools", "tool_choice", "text"];
 
-pub(crate) async fn compact(
-    State(desk): State<Arc<Desk>>,
-    caller: Caller,
-    body: Bytes,
-) -> Result<(HeaderMap, Json<Value>), Error> {
+pub(crate) async fn compact(State(desk): State<Arc<Desk>>, caller: Caller, body: Bytes) -> Result<Response, Error> {
+    let arrived = Instant::now();
     let mut body: Value = parse(&body)?;
     let passed_over = take_out(&mut body);
     let (request, before) = previous::read(&desk, &caller, &body, &mut Memory::default()).await?;
@@ -53,24 +51,26 @@ pub(crate) async fn compact(
     let request = Request { messages, tools, form, afterwards, ignored, ..request };
     let chosen = choose(&desk, &caller, &request.model).await?;
     let permit = admit(&desk, &caller, &request).await?;
-    let headers = permit.headers().chain(ask::ignored(&request)).collect();
+    let margin = Margin::new(arrived, &permit, &request);
     let plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_plain().as_ref(), &caller.key) };
-    let answering = Answering::new(&desk, permit, Waits::default());
+    let answering = Answering::new(&desk, permit, Progress::default());
     let profile = Profile { shows_work: false, ..chosen.profile };
     let asked =
         Arc::new(Asked { desk: Arc::clone(&desk), caller: caller.orderer(), profile, request, plan, retelling: None });
     let mut choice = Choice::new(&asked, &answering);
     drop(asked);
-    let summary = read(&mut choice, &answering).await?;
+    let summary = read(&mut choice, &answering).await;
     let usage = choice.usage().unwrap_or_default();
-    let object = json!({
-        "id": name.id(),
-        "object": "response.compaction",
-        "created_at": crate::unix_seconds(),
-        "output": compaction::items(&name, &items, &summary),
-        "usage": told(&usage),
+    let object = summary.map(|summary| {
+        Json(json!({
+            "id": name.id(),
+            "object": "response.compaction",
+            "created_at": crate::unix_seconds(),
+            "output": compaction::items(&name, &items, &summary),
+            "usage": told(&usage),
+        }))
     });
-    Ok((headers, Json(object)))
+    Ok(margin.beside(object))
 }
 
 /// Takes out what is passed over; the names of what would have made a difference.
@@ -86,6 +86,7 @@ async fn read(choice: &mut Choice, answering: &Answering) -> Result<String, Erro
     let mut ended = std::pin::pin!(answering.permit.revoked());
     poll_fn(|context| {
         if ended.as_mut().poll(context).is_ready() {
+            choice.cancel();
             return Poll::Ready(Err(revoked()));
         }
         loop {

@@ -116,9 +116,9 @@ pub(super) async fn find(desk: &Desk, key: &str, id: &str) -> Result<(Conversati
     Ok((serde_json::from_str(&row.body).map_err(|_| not_found())?, row.previous))
 }
 
-/// Keeps it as it is now.
-pub(super) fn note(desk: &Desk, key: &str, id: &str, conversation: &Conversation, last: Option<String>) {
-    desk.store.note(Change::Response(store::Response {
+/// It as it is now.
+pub(super) fn change(key: &str, id: &str, conversation: &Conversation, last: Option<String>) -> Change {
+    Change::Response(store::Response {
         id: id.into(),
         key: key.into(),
         thread: String::new(),
@@ -128,7 +128,7 @@ pub(super) fn note(desk: &Desk, key: &str, id: &str, conversation: &Conversation
         body: serde_json::to_string(conversation).expect("JSON can be written"),
         created_at: i64::try_from(crate::unix_seconds()).unwrap_or(i64::MAX).saturating_mul(1000),
         expires_at: None,
-    }));
+    })
 }
 
 async fn write(
@@ -138,6 +138,6 @@ async fn write(
     conversation: &Conversation,
     last: Option<String>,
 ) -> Result<(), Error> {
-    note(desk, key, id, conversation, last);
+    desk.store.note(change(key, id, conversation, last));
     Ok(desk.store.flush().await?)
 }

@@ -1,9 +1,9 @@
 //! A response before it is made: its request is understood together with what was said before, and it may be made.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::Bytes;
-use axum::http::HeaderMap;
 use codex::Usage;
 use serde_json::Value;
 use workers::{Afterwards, Profile};
@@ -11,12 +11,12 @@ use workers::{Afterwards, Profile};
 use super::keeping::{Keeping, Place as Stand};
 use super::memory::{Memory, Remembering};
 use super::previous::{self, Before, Retelling};
-use super::responding::{Audience, Responding};
+use super::responding::{Audience, Commission, Responding};
 use super::talk::Talk;
 use crate::Desk;
-use crate::ask::{Answering, Asked, Choice, admit, ignored};
+use crate::ask::{Answering, Asked, Choice, Margin, admit};
 use crate::error::Error;
-use crate::idempotency::Waits;
+use crate::idempotency::Progress;
 use crate::keys::Caller;
 use crate::models::choose;
 use crate::openai::plan::{After, TurnPlan};
@@ -90,35 +90,33 @@ impl Draft {
         self.request.delivery
     }
 
-    pub(super) fn headers(&self) -> HeaderMap {
-        self.permit.headers().chain(ignored(&self.request)).collect()
+    pub(super) fn margin(&self, arrived: Instant) -> Margin {
+        Margin::new(arrived, &self.permit, &self.request)
     }
 
     /// Begins to make it.
-    pub(super) fn make(self, desk: &Arc<Desk>, caller: &Caller, waits: Waits, audience: Audience) -> Responding {
+    pub(super) fn make(self, desk: &Arc<Desk>, caller: &Caller, progress: Progress, audience: Audience) -> Responding {
         let keeping = self.keeping(desk, caller);
         let Self { mut request, profile, plan, talk, retelling, permit, head, .. } = self;
         // A connection goes on from what is not stored, and forgets it itself.
         if audience == Audience::Connected {
             request.afterwards = Afterwards::Stays;
         }
-        let answering = Answering::new(desk, permit, waits);
+        let answering = Answering::new(desk, permit, progress);
         let asked =
             Arc::new(Asked { desk: Arc::clone(desk), caller: caller.orderer(), profile, request, plan, retelling });
         let choice = Choice::new(&asked, &answering);
-        Responding::new(answering, choice, head, keeping, talk, audience)
+        Responding::new(answering, choice, Commission { head, keeping, talk, audience })
     }
 
     /// Makes it at once, without a turn: nothing is answered, but the next response can go on from what it was asked with.
-    pub(super) async fn make_empty(mut self, desk: &Desk, caller: &Caller) -> (Bytes, Remembering) {
+    pub(super) async fn make_empty(self, desk: &Desk, caller: &Caller) -> (Bytes, Remembering) {
         let usage = Usage::default();
         let done = Outcome { usage: Some(&usage), ..Outcome::begun(Status::Completed) };
         let object = self.head.to_json(&done);
-        if let Some(talk) = &mut self.talk {
-            talk.go_on(desk, &self.head.name.id());
-        }
         if let Some(keeping) = self.keeping(desk, caller) {
-            keeping.commit(&self.head, Status::Completed, &object, Stand::default()).await;
+            let gone_on = self.talk.as_ref().map(|talk| talk.gone_on(&self.head.name.id()));
+            keeping.commit(&self.head, Status::Completed, &object, Stand::default(), gone_on).await;
         }
         let mut output = Output::new(&self.head.name);
         for event in ["response.created", "response.in_progress"] {

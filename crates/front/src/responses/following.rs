@@ -36,7 +36,18 @@ struct Said {
     /// The number of the first that is kept.
     first: u64,
     bytes: usize,
-    is_closed: bool,
+    end: Option<End>,
+}
+
+/// Why there are no more events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The last one was told.
+    Whole,
+    /// The server ends before the response does.
+    Stopped,
+    /// Whoever made it is no more.
+    Lost,
 }
 
 /// What a reader gets.
@@ -65,9 +76,9 @@ impl Log {
         self.news.send_replace(());
     }
 
-    /// There will be no more.
-    pub(super) fn close(&self) {
-        self.said().is_closed = true;
+    /// There will be no more; the first reason counts.
+    pub(super) fn close(&self, end: End) {
+        self.said().end.get_or_insert(end);
         self.news.send_replace(());
     }
 
@@ -80,7 +91,8 @@ impl Log {
         self.said().first
     }
 
-    /// The events from this number on, to the end. A reader that falls too far behind is told so, and no more.
+    /// The events from this number on, to the end. A reader that falls too far behind is told so, and no more; and so is one that
+    /// will not hear the end.
     pub(super) fn follow(self: &Arc<Self>, from: u64, heartbeat: Duration) -> Events {
         let reader = (Arc::clone(self), self.news.subscribe(), from);
         Box::pin(unfold(Some(reader), move |reader| async move {
@@ -90,7 +102,7 @@ impl Log {
                 match log.read(next) {
                     Read::Some(events, next) => return Some((Ok(events), Some((log, news, next)))),
                     Read::Over => return None,
-                    Read::Behind => return Some((Ok(error_event(&too_slow(), next).into()), None)),
+                    Read::Broken(error, next) => return Some((Ok(error_event(&error, next).into()), None)),
                     Read::Nothing => match timeout(heartbeat, news.changed()).await {
                         Ok(changed) => changed.ok()?,
                         Err(_) => return Some((Ok(Bytes::from_static(HEARTBEAT)), Some((log, news, next)))),
@@ -102,7 +114,7 @@ impl Log {
 
     fn read(&self, next: u64) -> Read {
         let said = self.said();
-        let Some(skipped) = next.checked_sub(said.first) else { return Read::Behind };
+        let Some(skipped) = next.checked_sub(said.first) else { return Read::Broken(too_slow(), next) };
         let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
         let mut new = Vec::new();
         let mut next = next;
@@ -113,10 +125,13 @@ impl Log {
             new.extend_from_slice(event);
             next += 1;
         }
-        match new.is_empty() {
-            false => Read::Some(new.into(), next),
-            true if said.is_closed => Read::Over,
-            true => Read::Nothing,
+        let count = said.first + said.events.len() as u64;
+        match said.end {
+            _ if !new.is_empty() => Read::Some(new.into(), next),
+            None => Read::Nothing,
+            Some(End::Whole) => Read::Over,
+            Some(End::Stopped) => Read::Broken(stopped(), count),
+            Some(End::Lost) => Read::Broken(lost(), count),
         }
     }
 
@@ -151,6 +166,14 @@ fn too_slow() -> Error {
     Error::new(Code::SlowConsumer, why).after_work()
 }
 
+fn stopped() -> Error {
+    Error::new(Code::Draining, "the server stops before the end of the response; retrieve it again later").after_work()
+}
+
+fn lost() -> Error {
+    Error::new(Code::Internal, "the response did not come to its end").after_work()
+}
+
 fn unfollowed(why: &str) -> Error {
     Error::new(Code::InvalidValue, format!("This response cannot be streamed: {why}.")).about("stream")
 }
@@ -159,8 +182,8 @@ enum Read {
     Some(Bytes, u64),
     Nothing,
     Over,
-    /// The next ones are forgotten.
-    Behind,
+    /// There is an end for this reader alone, as the event of that number.
+    Broken(Error, u64),
 }
 
 #[cfg(test)]
@@ -171,6 +194,27 @@ mod tests {
 
     const BEAT: Duration = Duration::from_secs(60);
 
+    async fn text(events: Events) -> String {
+        let pieces: Vec<_> = events.map(|piece| String::from_utf8(piece.unwrap().to_vec()).unwrap()).collect().await;
+        pieces.concat()
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_will_not_hear_the_end_is_told_why() {
+        for (end, code) in [(End::Stopped, "draining"), (End::Lost, "internal")] {
+            let log = Arc::new(Log::new(1024));
+            log.push(&Bytes::from_static(b"event: a\ndata: 0\n\n"));
+            let (all, past) = (log.follow(0, BEAT), log.follow(u64::MAX, BEAT));
+            log.close(end);
+            log.close(End::Whole);
+            let all = text(all).await;
+            let told = all.strip_prefix("event: a\ndata: 0\n\n").unwrap();
+            assert!(told.starts_with("event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":"), "{told}");
+            assert!(told.ends_with(&format!("\"code\":\"{code}\"}},\"sequence_number\":1}}\n\n")), "{told}");
+            assert_eq!(text(past).await, told, "also if there is nothing to wait for");
+        }
+    }
+
     #[tokio::test]
     async fn a_reader_gets_the_events_from_its_number_on() {
         let log = Arc::new(Log::new(1024));
@@ -178,12 +222,7 @@ mod tests {
         let late = log.follow(1, BEAT);
         let past = log.follow(u64::MAX, BEAT);
         log.push(&Bytes::from_static(b"event: c\ndata: 2\n\n"));
-        log.close();
-        let text = |events: Events| async {
-            let pieces: Vec<_> =
-                events.map(|piece| String::from_utf8(piece.unwrap().to_vec()).unwrap()).collect().await;
-            pieces.concat()
-        };
+        log.close(End::Whole);
         assert_eq!(text(late).await, "event: b\ndata: 1\n\nevent: c\ndata: 2\n\n");
         assert_eq!(text(past).await, "");
         assert_eq!(text(log.follow(0, BEAT)).await.matches("data").count(), 3);
@@ -207,7 +246,7 @@ mod tests {
         for _ in 0..10 {
             log.push(&event);
         }
-        log.close();
+        log.close(End::Whole);
         assert!(log.bytes() <= 1024);
         assert_eq!(log.first(), 7);
         let told: Vec<_> = log.follow(2, BEAT).collect().await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use store::{Change, Store};
+use store::{Change, Store, WriteError};
 use tokio::time::timeout;
 
 use super::limits::KEEP_TIMEOUT;
@@ -45,15 +45,23 @@ impl Keeping {
         status: Status,
         object: &str,
         place: Place<'_>,
+        besides: Option<Change>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let row = self.row(head, status, object, place);
+        let row = self.row(head, status, object, place).map(Change::Response);
+        let changes: Vec<_> = row.into_iter().chain(besides).collect();
         let (store, id) = (self.store.clone(), head.name.id());
         async move {
-            let changes = row.into_iter().map(Change::Response).collect();
-            match timeout(KEEP_TIMEOUT, store.commit(changes)).await {
+            match timeout(KEEP_TIMEOUT, store.commit(changes.clone())).await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(response = id, %error, "a response is not kept"),
-                Err(_) => tracing::warn!(response = id, "a response was told before it was kept"),
+                // No time will make it fit.
+                Ok(Err(error @ (WriteError::Rejected(_) | WriteError::TooLarge { .. }))) => {
+                    tracing::warn!(response = id, %error, "a response is not kept");
+                }
+                // Whether it still waits in the line nobody knows; to write it twice is harmless.
+                late => {
+                    tracing::warn!(response = id, ?late, "a response was told before it was kept");
+                    changes.into_iter().for_each(|change| store.note(change));
+                }
             }
             // Where its thread stands is left to be written by whoever read its turn.
             timeout(KEEP_TIMEOUT, store.flush()).await.ok();
@@ -76,5 +84,38 @@ impl Keeping {
             created_at: i64::try_from(head.created_at).unwrap_or(i64::MAX).saturating_mul(1000),
             expires_at: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+    use store::{Health, Limits};
+
+    use super::*;
+    use crate::openai::responses::object::{Name, Outcome};
+
+    const PAGES: u32 = 1_000_000;
+
+    #[tokio::test]
+    async fn what_the_disk_does_not_take_is_written_when_it_does() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let soon = Duration::from_millis(10);
+        let limits = Limits { retry_min: soon, retry_max: soon, ..Limits::default() };
+        let store = Store::open(directory.path().join("store.db"), limits).unwrap();
+        let head = Head::new(Name::new(), 0, &json!({"model": "m"}));
+        let input = vec![json!("x".repeat(100_000))];
+        let keeping = Keeping { store: store.clone(), key: "k".into(), previous: None, input, made_of: "".into() };
+        let object = head.to_json(&Outcome::begun(Status::Completed));
+        store.set_pages_max(1).await.unwrap();
+        keeping.commit(&head, Status::Completed, &object, Place::default(), None).await;
+        assert_eq!(store.counts().notes_waiting, 1);
+        store.set_pages_max(PAGES).await.unwrap();
+        store.health().wait_for(Health::is_well).await.unwrap();
+        store.flush().await.unwrap();
+        let kept = store.read(move |reader| reader.response(&head.name.id(), "k")).await.unwrap();
+        assert_eq!(kept.map(|row| row.status).as_deref(), Some("completed"));
     }
 }

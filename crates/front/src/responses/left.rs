@@ -87,7 +87,7 @@ impl Left {
     }
 
     /// Waits for its end, and keeps it. A turn that could not be told so is interrupted when its worker is back.
-    async fn watch(mut self) {
+    async fn watch(self) {
         let ending = self.ending().await;
         let settled = match &ending {
             Ending::Told(fate, turn) => settled(&self.row, turn.as_ref(), fate),
@@ -106,13 +106,15 @@ impl Left {
         }
     }
 
-    async fn keep(&mut self, row: store::Response, status: Status) {
+    async fn keep(&self, row: store::Response, status: Status) {
         leave_tip(&self.desk, &row);
-        if let Some(talk) = self.talk.as_mut().filter(|_| status == Status::Completed) {
-            talk.go_on(&self.desk, &row.id);
+        let is_gone_on_from = status == Status::Completed && self.entry.is_listed();
+        if let Some(talk) = self.talk.as_ref().filter(|_| is_gone_on_from) {
+            self.desk.store.note(talk.gone_on(&row.id));
         }
         let object = Record::read(&row.body).map(|record| record.response.get().to_owned()).unwrap_or_default();
-        if let Err(error) = self.desk.store.commit(vec![Change::ResponseEnded(row)]).await {
+        let change = Change::ResponseIfStill { status: self.row.status.clone(), row };
+        if let Err(error) = self.desk.store.commit(vec![change]).await {
             tracing::warn!(response = self.row.id, %error, "a response is not kept");
         }
         timeout(KEEP_TIMEOUT, self.desk.store.flush()).await.ok();

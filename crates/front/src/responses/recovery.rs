@@ -31,10 +31,10 @@ pub(super) async fn recover(desk: &Desk, row: store::Response) -> store::Respons
     if is_in_progress && matches!(fate, Fate::Over) {
         return row;
     }
-    let Some((row, _)) = settled(&row, turn.as_ref(), &fate) else { return row };
-    leave_tip(desk, &row);
-    desk.store.note(Change::ResponseEnded(row.clone()));
-    row
+    let Some((ended, _)) = settled(&row, turn.as_ref(), &fate) else { return row };
+    leave_tip(desk, &ended);
+    desk.store.note(Change::ResponseIfStill { status: row.status, row: ended.clone() });
+    ended
 }
 
 /// What is on record of the turn of a response; `None` if nobody is there to be asked.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -10,13 +11,14 @@ use std::time::Duration;
 use axum::body::Bytes;
 use codex::Usage;
 use futures_util::{Stream, StreamExt as _};
+use store::Change;
 use workers::At;
 
 use super::book::{Entry, Live};
 use super::following::{Events, Log, not_in_background};
 use super::keeping::{Keeping, Place};
 use super::talk::Talk;
-use crate::ask::{Answering, Choice, Step, Vigil, Woken, revoked};
+use crate::ask::{Answering, Choice, Step, Vigil, Woken, begun_soon, revoked};
 use crate::error::{Code, Error};
 use crate::openai::chunks::HEARTBEAT;
 use crate::openai::failure::incomplete_reason;
@@ -35,6 +37,16 @@ pub(super) enum Audience {
     AtTheEnd,
     /// Whoever comes back for it.
     Later,
+}
+
+/// What is to be made, and for whom.
+pub(super) struct Commission {
+    pub(super) head: Head,
+    /// Absent if nothing is to be kept of it.
+    pub(super) keeping: Option<Keeping>,
+    /// The conversation that it is part of.
+    pub(super) talk: Option<Talk>,
+    pub(super) audience: Audience,
 }
 
 /// A response on its way. As a stream it is the bytes of its events.
@@ -90,14 +102,8 @@ impl Ended {
 }
 
 impl Responding {
-    pub(super) fn new(
-        answering: Arc<Answering>,
-        choice: Choice,
-        head: Head,
-        keeping: Option<Keeping>,
-        talk: Option<Talk>,
-        audience: Audience,
-    ) -> Self {
+    pub(super) fn new(answering: Arc<Answering>, choice: Choice, commission: Commission) -> Self {
+        let Commission { head, keeping, talk, audience } = commission;
         let mut output = match audience {
             Audience::AtTheEnd => Output::unheard(&head.name),
             Audience::Now | Audience::Connected | Audience::Later => Output::new(&head.name),
@@ -121,7 +127,7 @@ impl Responding {
 
     /// Waits for a moment until its turn has begun.
     pub(super) async fn begun_soon(&mut self) -> Result<(), Error> {
-        self.choice.begun_soon().await
+        begun_soon(slice::from_mut(&mut self.choice)).await
     }
 
     /// Reads it to its end; the whole object.
@@ -194,7 +200,7 @@ impl Responding {
 
     /// Whether a person has to decide something in it.
     pub(super) fn is_waited_for(&self) -> bool {
-        self.answering.waits.are_any()
+        self.answering.progress.is_waiting()
     }
 
     fn is_running(&self) -> bool {
@@ -214,15 +220,19 @@ impl Responding {
                         self.output.tell_error(error);
                     }
                     self.output.tell_object(ended.event(), &ended.object);
-                    // Whoever hears the end finds the conversation free.
+                    // Whoever hears the end finds the conversation free, and may ask for the next response.
                     self.talk = None;
+                    self.answering.permit.end();
                     self.stage = Stage::Told(ended);
                 }
                 Stage::Keeping(kept, _) => {
                     if self.output.has_events() {
                         return Poll::Ready(true);
                     }
-                    ready!(kept.as_mut().poll(context));
+                    // One that was deleted meanwhile must not be written behind that.
+                    if self.entry.as_ref().is_some_and(Entry::is_listed) {
+                        ready!(kept.as_mut().poll(context));
+                    }
                     if let Stage::Keeping(_, ended) = std::mem::replace(&mut self.stage, Stage::Done) {
                         self.stage = Stage::Over(ended);
                     }
@@ -300,9 +310,6 @@ impl Responding {
         let outcome = Outcome { status, output: self.output.items(), usage: usage.as_ref(), error, reason };
         let object = self.head.to_json(&outcome);
         self.show(status, &object);
-        if let Some(talk) = self.talk.as_mut().filter(|_| status == Status::Completed) {
-            talk.go_on(&self.answering.desk, &self.head.name.id());
-        }
         // What was refused before it began is nobody's; and of a turn that goes on the next start finds the end.
         let is_worth_keeping = !goes_on && (self.choice.has_begun() || self.audience == Audience::Later);
         let kept = if is_worth_keeping { self.commit(status, Some(&object)) } else { None };
@@ -332,7 +339,13 @@ impl Responding {
         let asked = (!status.is_over()).then(|| self.choice.question());
         let place = self.place();
         let place = Place { history: asked.as_deref().or(place.history), ..place };
-        Some(Box::pin(self.keeping_on()?.commit(&self.head, status, &object, place)))
+        Some(Box::pin(self.keeping_on()?.commit(&self.head, status, &object, place, self.gone_on(status))))
+    }
+
+    /// Its conversation with it, once it is complete.
+    fn gone_on(&self, status: Status) -> Option<Change> {
+        let talk = self.talk.as_ref().filter(|_| status == Status::Completed)?;
+        Some(talk.gone_on(&self.head.name.id()))
     }
 
     /// Shows it to those who ask meanwhile.
@@ -377,6 +390,7 @@ impl Drop for Responding {
         };
         if let Some(keeping) = self.keeping_on() {
             keeping.note(&self.head, status, &object, self.place());
+            self.gone_on(status).into_iter().for_each(|change| keeping.store.note(change));
         }
     }
 }

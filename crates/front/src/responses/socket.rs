@@ -31,7 +31,7 @@ use super::work_form;
 use crate::Desk;
 use crate::accept::Takeover;
 use crate::error::{Code, Error};
-use crate::idempotency::Waits;
+use crate::idempotency::Progress;
 use crate::keys::Caller;
 use crate::openai::reading::WorkForm;
 
@@ -199,7 +199,7 @@ impl Connection {
             Wanted::Response(body) => {
                 let draft = self.draft(&body).await?;
                 let remembering = draft.remembering();
-                let mut responding = draft.make(&self.desk, &self.caller, Waits::default(), Audience::Connected);
+                let mut responding = draft.make(&self.desk, &self.caller, Progress::default(), Audience::Connected);
                 responding.begun_soon().await?;
                 self.running = Some(Running { responding, remembering });
                 Ok(Bytes::new())

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use store::Change;
+
 use super::book::Locked;
-use super::conversations::{find, lock, note};
+use super::conversations::{change, find, lock};
 use crate::Desk;
 use crate::error::Error;
 use crate::openai::responses::conversation::Conversation;
@@ -26,9 +28,8 @@ impl Talk {
         Ok(Self { conversation, last, id: id.into(), key: Arc::clone(key), _locked: locked })
     }
 
-    /// A response of it is complete.
-    pub(super) fn go_on(&mut self, desk: &Desk, response: &str) {
-        self.last = Some(response.into());
-        note(desk, &self.key, &self.id, &self.conversation, self.last.clone());
+    /// That a response of it is complete: to be written with that response, or it would go on from nothing.
+    pub(super) fn gone_on(&self, response: &str) -> Change {
+        change(&self.key, &self.id, &self.conversation, Some(response.into()))
     }
 }

@@ -6,9 +6,12 @@ use std::time::Duration;
 use front::Settings;
 use front::keys::Scope;
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use workers::Limits;
 
 use crate::http::{Caller, Events, LONG};
-use crate::support::House;
+use crate::support::{House, plan};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -194,6 +197,24 @@ async fn a_revoked_key_ends_its_stream_at_once() {
 }
 
 #[tokio::test]
+async fn a_turn_that_waits_for_a_person_goes_with_the_key_of_whoever_waits_for_the_whole() {
+    let house = House::open().await;
+    let caller = house.caller(&[Scope::Use]).await;
+    let mut feed = house.operator.events("/api/events", "").await;
+    let mut body = says("[[shell touch x]]");
+    body["model"] = json!("asking");
+    let body = body.to_string();
+    let revoke = async {
+        feed.until("approval_wanted").await;
+        house.keys.revoke(&house.store, caller.id()).await.unwrap().expect("it can be revoked");
+    };
+    let (answer, ()) = tokio::join!(caller.post(CHAT, &body), revoke);
+    assert_eq!(answer.refusal(), "401 invalid_api_key");
+    until_turns(&house, 0).await;
+    house.stop().await;
+}
+
+#[tokio::test]
 async fn a_dead_worker_is_an_error_that_must_not_be_repeated() {
     let house = House::open().await;
     let mut stream = house.operator.stream(CHAT, "", &streamed("[[crash 3 kill]]")).await;
@@ -230,6 +251,22 @@ async fn a_conversation_stays_on_its_thread_and_a_second_way_on_is_a_fork() {
         assert!(metrics.contains(&format!(r#"conversations_total{{how="{how}"}} 1"#)), "{how} in {metrics}");
     }
     drop((on, beside));
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_of_which_one_choice_has_no_place_is_refused_with_its_status() {
+    let directory = TempDir::new().unwrap();
+    let mut plan = plan(directory.path());
+    plan.groups[0].turns_max = 1;
+    plan.limits = Limits { queue_max: 0, ..Limits::default() };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let house = House::of(plan, directory, listener, Settings::default(), approvals::Settings::default()).await;
+    let mut body = says("[[slow 100000 5]]");
+    (body["stream"], body["n"]) = (json!(true), json!(2));
+    let refused = house.operator.post(CHAT, &body.to_string()).await;
+    assert_eq!(refused.refusal(), "429 worker_busy");
+    until_turns(&house, 0).await;
     house.stop().await;
 }
 

@@ -1,9 +1,12 @@
 //! What keys may use, over HTTP with real turns: requests, turns at the same time, tokens of the day.
 
 use std::num::{NonZeroU32, NonZeroU64};
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use front::keys::{Grant, KeyLimits, Scope, Scopes};
-use serde_json::Value;
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
 
 use crate::http::{Answer, Caller};
 use crate::support::House;
@@ -20,6 +23,18 @@ async fn run(caller: &Caller) -> Answer {
     assert_eq!(started.status, 201, "{}", started.body);
     caller.events(started.json()["events"].as_str().unwrap(), "").await.rest().await;
     started
+}
+
+/// Plays it once more if it failed and midnight fell into it: what is counted by the day begins anew then.
+async fn within_a_day(play: impl AsyncFn()) {
+    let today = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 86_400;
+    let day = today();
+    if let Err(failure) = AssertUnwindSafe(play()).catch_unwind().await {
+        if day == today() {
+            resume_unwind(failure);
+        }
+        play().await;
+    }
 }
 
 fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
@@ -49,6 +64,8 @@ async fn requests_are_counted_and_refused_with_the_time_to_wait() {
     assert_eq!(refused.refusal(), "429 rate_limited");
     let wait: u32 = header(&refused, "retry-after").unwrap().parse().unwrap();
     assert!((1..=30).contains(&wait), "{wait}");
+    assert_eq!(header(&refused, "x-ratelimit-limit-requests"), Some("2"), "clients read it here above all");
+    assert_eq!(header(&refused, "x-ratelimit-remaining-requests"), Some("0"));
     assert_eq!(caller.get("/api/turns").await.status, 200, "looking is free");
     run(&other).await;
     house.stop().await;
@@ -81,7 +98,34 @@ async fn turns_that_run_at_the_same_time_are_counted_until_their_end() {
 }
 
 #[tokio::test]
+async fn whoever_hears_the_end_of_a_turn_may_ask_for_the_next_at_once() {
+    let house = House::open().await;
+    let limits = KeyLimits { turns_max: NonZeroU32::new(1), ..KeyLimits::default() };
+    let caller = limited(&house, limits).await;
+    let chat = json!({"model": "quiet", "stream": true, "messages": [{"role": "user", "content": "[[text]]"}]});
+    let response = json!({"model": "quiet", "stream": true, "input": "[[text]]"});
+    for _ in 0..3 {
+        let started = caller.post("/api/turns", TEXT).await;
+        assert_eq!(started.status, 201, "{}", started.body);
+        caller.events(started.json()["events"].as_str().unwrap(), "").await.until("turn_ended").await;
+        let mut chunks = caller.stream("/v1/chat/completions", "", &chat.to_string()).await;
+        while chunks.next().await.unwrap() != "[DONE]" {}
+        let mut events = caller.stream("/v1/responses", "", &response.to_string()).await;
+        events.until("response.completed").await;
+        let mut in_background = response.clone();
+        in_background["background"] = true.into();
+        let mut events = caller.stream("/v1/responses", "", &in_background.to_string()).await;
+        events.until("response.completed").await;
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
 async fn a_days_tokens_are_counted_from_the_workers_own_figures_also_over_a_restart() {
+    within_a_day(count_tokens_over_restarts).await;
+}
+
+async fn count_tokens_over_restarts() {
     let house = House::open().await;
     let free = house.caller(&[Scope::Use]).await;
     run(&free).await;
@@ -111,6 +155,10 @@ async fn a_days_tokens_are_counted_from_the_workers_own_figures_also_over_a_rest
 
 #[tokio::test]
 async fn conversations_have_the_same_limits_and_say_what_is_left_of_them() {
+    within_a_day(reach_limits_in_conversations).await;
+}
+
+async fn reach_limits_in_conversations() {
     let house = House::open().await;
     let body = r#"{"model":"quiet","messages":[{"role":"user","content":"[[text]]"}]}"#;
     let limits = KeyLimits {
@@ -129,6 +177,24 @@ async fn conversations_have_the_same_limits_and_say_what_is_left_of_them() {
     let refused = caller.post("/v1/chat/completions", body).await;
     assert_eq!(refused.refusal(), "429 insufficient_quota", "what the answer used is counted");
     assert_eq!(caller.post("/api/turns", TEXT).await.refusal(), "429 insufficient_quota");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn what_fails_says_what_is_left_and_what_was_ignored_too() {
+    let house = House::open().await;
+    let limits = KeyLimits { requests_per_minute: NonZeroU32::new(10), ..KeyLimits::default() };
+    let caller = limited(&house, limits).await;
+    let crash = "[[crash 3 kill]]";
+    let chat = json!({"model": "quiet", "seed": 1, "messages": [{"role": "user", "content": crash}]});
+    let response = json!({"model": "quiet", "top_logprobs": 1, "input": crash});
+    for (path, body) in [("/v1/chat/completions", &chat), ("/v1/responses", &response)] {
+        let failed = caller.post(path, &body.to_string()).await;
+        assert!(failed.status >= 500, "{path}: {} {}", failed.status, failed.body);
+        for name in ["x-ratelimit-remaining-requests", "x-switchboard-ignored", "openai-processing-ms"] {
+            assert!(header(&failed, name).is_some(), "{path} lacks {name}: {}", failed.headers);
+        }
+    }
     house.stop().await;
 }
 

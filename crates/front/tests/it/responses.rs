@@ -133,6 +133,29 @@ async fn a_turn_that_waits_for_outputs_goes_with_the_response_that_wants_them() 
 }
 
 #[tokio::test]
+async fn a_conversation_goes_on_behind_a_response_that_was_deleted_while_it_was_streamed() {
+    let house = House::open().await;
+    let conversation = house.operator.post("/v1/conversations", "{}").await.json()["id"].take();
+    let asks = |model: &str, input: &str| json!({"model": model, "input": input, "conversation": conversation});
+    let mut request = asks("asking", "[[shell touch x]]");
+    request["stream"] = true.into();
+    let mut feed = house.operator.events("/api/events", "").await;
+    let mut streamed = house.operator.stream("/v1/responses", "", &request.to_string()).await;
+    let response = streamed.until("response.created").await["response"].take();
+    feed.until("approval_wanted").await;
+    assert_eq!(house.operator.delete(&path_of(&response)).await.status, 200);
+    let approval = house.operator.get("/api/approvals?state=pending").await.json()["approvals"][0].take();
+    let verdict = json!({"verdict": "allow", "shown_hash": approval["shown_hash"]}).to_string();
+    house.operator.post(&format!("/api/approvals/{}/decide", approval["id"].as_str().unwrap()), &verdict).await;
+    streamed.until("response.completed").await;
+    streamed.rest().await;
+    assert_eq!(house.operator.get(&path_of(&response)).await.refusal(), "404 response_not_found");
+    let next = create(&house.operator, &asks("quiet", "[[text]]")).await;
+    assert_eq!(next["status"], "completed", "{next:#}");
+    house.stop().await;
+}
+
+#[tokio::test]
 async fn whoever_follows_a_response_that_is_cancelled_hears_its_end() {
     let house = House::open().await;
     let running = create(&house.operator, &background("[[hang]]")).await;
@@ -259,15 +282,18 @@ async fn what_had_a_caller_before_a_restart_can_be_ended_after_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_follows_a_response_that_outlives_the_server_is_told_no_end() {
+async fn whoever_follows_a_response_that_outlives_the_server_is_told_that_it_stops() {
     let directory = TempDir::new().unwrap();
     let house = house_of(lasting(directory.path()), directory).await;
     let begun = create(&house.operator, &background(SLOW)).await;
     let mut following = house.operator.events(&format!("{}?stream=true", path_of(&begun)), "").await;
     following.until("response.output_text.delta").await;
     house.pool.stop().await;
-    let rest = following.rest().await;
-    assert!(rest.iter().all(|event| event["type"] == "response.output_text.delta"), "{:?}", rest.last());
+    let mut rest = following.rest().await;
+    let last = rest.pop().unwrap();
+    assert_eq!((&last["type"], &last["error"]["code"]), (&json!("error"), &json!("draining")), "{last}");
+    assert!(last["sequence_number"].is_u64(), "{last}");
+    assert!(rest.iter().all(|event| event["type"] == "response.output_text.delta"), "its end is not told: {rest:?}");
     let directory = house.stop().await;
     let house = house_of(lasting(directory.path()), directory).await;
     assert_eq!(retrieve(&house.operator, &begun).await["status"], "in_progress");

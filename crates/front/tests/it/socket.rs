@@ -347,12 +347,18 @@ async fn a_server_that_stops_closes_what_is_idle_and_lets_what_runs_come_to_its_
     assert_eq!(running, (json!("response.completed"), Some(1001)));
 }
 
+/// A house whose connections breathe often.
+async fn breathing(responses: ResponseLimits) -> House {
+    let settings = Settings { heartbeat: Duration::from_millis(20), responses, ..Settings::default() };
+    House::with(settings, approvals::Settings::default()).await
+}
+
+/// How old or idle a connection may become: long enough to be asked something before, also on a busy machine.
+const OPEN_MAX: Duration = Duration::from_secs(5);
+
 #[tokio::test]
-async fn a_connection_breathes_and_ends_when_it_is_idle_or_old() {
-    let limits = ResponseLimits { websocket_idle_timeout: Duration::from_secs(1), ..ResponseLimits::default() };
-    let heartbeat = Duration::from_millis(20);
-    let settings = |responses| Settings { heartbeat, responses, ..Settings::default() };
-    let house = House::with(settings(limits), approvals::Settings::default()).await;
+async fn a_connection_breathes_and_ends_when_it_is_idle() {
+    let house = breathing(ResponseLimits { websocket_idle_timeout: OPEN_MAX, ..ResponseLimits::default() }).await;
     let mut frames = house.operator.frames().await;
     frames.answer(says("[[shell sleep 1]]")).await;
     assert!(frames.pings > 1, "a response that has nothing to tell breathes");
@@ -361,11 +367,13 @@ async fn a_connection_breathes_and_ends_when_it_is_idle_or_old() {
     assert!(frames.pings > before, "an idle connection breathes");
     drop(frames);
     house.stop().await;
+}
 
-    let limits = ResponseLimits { websocket_age_max: Duration::from_secs(1), ..ResponseLimits::default() };
-    let house = House::with(settings(limits), approvals::Settings::default()).await;
+#[tokio::test]
+async fn a_connection_ends_when_it_is_old_and_nothing_runs_on_it() {
+    let house = breathing(ResponseLimits { websocket_age_max: OPEN_MAX, ..ResponseLimits::default() }).await;
     let mut frames = house.operator.frames().await;
-    let told = frames.answer(says("[[slow 30 50]]")).await;
+    let told = frames.answer(says("[[slow 110 50]]")).await;
     assert_eq!(told["status"], "completed", "what runs may end");
     assert_eq!(frames.error().await, "400 websocket_connection_limit_reached");
     assert_eq!(frames.closed().await, Some(1008));

@@ -156,13 +156,13 @@ fn usage_of_days_is_summed_over_threads_with_the_newest_day_first() {
 }
 
 #[test]
-fn a_response_is_given_its_end_only_while_it_is_open() {
+fn a_response_is_changed_only_while_it_is_as_it_was_read() {
     run(async {
         let place = Place::new();
         let store = place.open();
         let in_state = |status: &str| store::Response { status: status.into(), ..response("r", "k") };
-        let ended = || Change::ResponseEnded(in_state("failed"));
-        for (before, after) in [("in_progress", "failed"), ("queued", "failed"), ("deleted", "deleted")] {
+        let ended = || Change::ResponseIfStill { status: "in_progress".into(), row: in_state("failed") };
+        for (before, after) in [("in_progress", "failed"), ("queued", "queued"), ("deleted", "deleted")] {
             store.commit(vec![Change::Response(in_state(before))]).await.unwrap();
             store.note(ended());
             store.flush().await.unwrap();

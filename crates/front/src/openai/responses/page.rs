@@ -87,7 +87,7 @@ A response in the `background` goes on without its caller. Its events can be fol
 among the last (`responses_finished_max`, `responses_finished_bytes_max`); of one response the last `response_events_bytes_max`. After a restart its turn may still run, with
 `transport = \"unix\"`: then it is `in_progress`, can be cancelled, holds its conversation, and ends as ever, also with a function call; its earlier events cannot be followed any more. Otherwise it has `failed`, and says so. The same
 holds for a response whose caller waited for it; one that waits for a person's decision goes on when its caller asks the same again. Whoever follows events when the server stops
-hears no end of what goes on, and asks again.
+hears an `error` with the code `draining` in place of an end, and asks again.
 
 A conversation that was made short (`/v1/responses/compact`) is what its user said and a summary by the model, which callers carry and pass back; its `encrypted_content` is encoded, not encrypted: it is their own conversation. Of conversations, items
 cannot be added or deleted one by one.
