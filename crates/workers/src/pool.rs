@@ -152,7 +152,7 @@ impl Pool {
     }
 
     /// Gives up every turn of a key that nobody reads, as when the key is revoked.
-    pub fn cancel_parked(&self, key: &str) {
+    pub fn cancel_unread(&self, key: &str) {
         self.shared.cancel_unread(key);
     }
 

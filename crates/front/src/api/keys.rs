@@ -86,7 +86,7 @@ pub(crate) async fn revoke(
     let revoked = desk.guard.keys().revoke(&desk.store, &id).await;
     // One that cannot be kept revoked is so all the same until the next start.
     if !matches!(revoked, Ok(None)) {
-        desk.pool.cancel_parked(&id);
+        desk.pool.cancel_unread(&id);
     }
     let revoked = revoked?.ok_or_else(missing)?;
     tracing::info!(key = id, by = &*caller.key, "a key was revoked");

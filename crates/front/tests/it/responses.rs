@@ -189,7 +189,7 @@ fn playing(directory: &Path, script: &str) -> Plan {
 
 /// A worker that outlives the house, and reaches a function of the caller's only after a while.
 fn lasting(directory: &Path) -> Plan {
-    let script = "[[turns]]\nmatch = \"look\"\nsteps = [\"slow 25 40\", \"tool look {}\"]\n";
+    let script = "[[turns]]\nmatch = \"look\"\nsteps = [\"slow 25 120\", \"tool look {}\"]\n";
     let mut plan = playing(directory, script);
     plan.groups[0].transport = Transport::Unix;
     plan

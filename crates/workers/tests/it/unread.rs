@@ -192,9 +192,9 @@ async fn whatever_nobody_reads_of_a_key_is_given_up_with_it() {
     let mut parked = house.try_turn(with_tool("k", "[[tool ask {}]]")).await.unwrap();
     call_of(&mut parked).await;
     drop(parked);
-    house.pool.cancel_parked("another");
+    house.pool.cancel_unread("another");
     assert_eq!(house.pool.turns().len(), 2, "they are not its own");
-    house.pool.cancel_parked("k");
+    house.pool.cancel_unread("k");
     until("both have ended", || ends(&house) == 2).await;
     until("they have no place", || house.pool.turns().is_empty()).await;
     house.stop().await;
