@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-/// A turn is many small pieces, made by one thread and freed by another: with the system's allocator they take a third of the
+/// A turn is many small pieces, made by one thread and freed by another: with the system's allocator they take an eighth of the
 /// server's time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
