@@ -27,12 +27,13 @@ use target::{Api, Header, Target};
 #[derive(Args)]
 #[command(after_help = "\
 Without --against, a server with the demo worker is started, measured and stopped. The key of another server is --key or
-SWITCHBOARD_KEY. Of several servers, the first is what the others are compared with.
+SWITCHBOARD_KEY. Of several servers, the first is what the others are compared with. One elsewhere is measured through a tunnel.
+Whatever stands behind a server is asked too: with a real model this costs tokens.
 
 With --json, one line for each load and server; while streams are read also one when all are open (`all_open`) and one
 when they were held for as long as --hold says (`held`).")]
 pub(crate) struct Bench {
-    /// A server to measure, such as http://127.0.0.1:4180 or https://host/v1; may be given several times
+    /// A server of this machine to measure, such as http://127.0.0.1:4180; may be given several times
     #[arg(long, value_name = "URL")]
     against: Vec<String>,
     /// The key of each server, in their order; the last counts for the rest

@@ -102,19 +102,32 @@ fn list(answer: &Value) -> String {
 
 /// What is asked, in a line.
 fn subject(approval: &Value) -> String {
-    match words(&approval["command"]) {
-        Some(words) => words,
-        None => cell(&approval["reason"]),
-    }
+    let named = words(&approval["command"]).or_else(|| files(&approval["changes"]));
+    named.unwrap_or_else(|| cell(&approval["reason"]))
 }
 
+/// The words of a command, each as a shell would take it: where one ends and the next begins is part of what is decided.
 fn words(command: &Value) -> Option<String> {
-    let words = command.as_array()?.iter().map(cell);
-    Some(words.collect::<Vec<_>>().join(" "))
+    let words = command.as_array()?.iter().map(|word| {
+        let word = cell(word);
+        shlex::try_quote(&word).map(Into::into).unwrap_or(word)
+    });
+    Some(words.collect::<Vec<String>>().join(" "))
+}
+
+/// What is to be done to which files.
+fn files(changes: &Value) -> Option<String> {
+    let lines: String = changes.as_array()?.iter().filter_map(Value::as_str).collect();
+    let changes: Vec<Value> = serde_json::from_str(&lines).ok()?;
+    let each = changes.iter().map(|change| {
+        let kind = change["kind"]["type"].as_str().or(change["kind"].as_str()).unwrap_or("change");
+        format!("{} {}", escaped(kind), cell(&change["path"]))
+    });
+    Some(each.collect::<Vec<_>>().join(", ")).filter(|files| !files.is_empty())
 }
 
 fn show(approval: &Value) -> String {
-    let mut text = what(approval);
+    let mut text = format!("{:12} {}\n{}", "state", cell(&approval["state"]), what(approval));
     let steps = approval["history"].as_array().map(Vec::as_slice).unwrap_or_default();
     for step in steps {
         text.push_str(&format!(
@@ -131,7 +144,7 @@ fn show(approval: &Value) -> String {
 /// All that a decision is about, as it was shown; the server has escaped what comes from the model, and so do we.
 fn what(approval: &Value) -> String {
     let mut text = String::new();
-    for field in ["id", "kind", "state", "worker", "thread", "turn", "cwd", "reason", "deadline_at", "shown_hash"] {
+    for field in ["id", "kind", "worker", "thread", "turn", "cwd", "reason", "deadline_at", "shown_hash"] {
         text.push_str(&format!("{field:12} {}\n", cell(&approval[field])));
     }
     if let Some(words) = words(&approval["command"]) {
@@ -149,4 +162,33 @@ fn what(approval: &Value) -> String {
 fn decided(answer: &Value) -> String {
     let verdict = cell(&answer["decision"]["verdict"]).replace('_', " ");
     format!("{}decided      {verdict}\n", what(&answer["approval"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::list;
+
+    #[test]
+    fn what_is_to_be_decided_is_told_in_a_line() {
+        let approval =
+            |kind: &str| json!({"id": "a", "kind": kind, "state": "pending", "thread": "t", "created_at": "now"});
+        let mut command = approval("command");
+        command["command"] = json!(["/bin/bash", "-lc", "touch 'a b'"]);
+        let mut change = approval("file_change");
+        change["changes"] = json!([
+            r#"[{"diff":"x","kind":{"type":"add"},"path":"/p/new.txt"},{"kind":{"type":"delete"},"path":"/p/old"}]"#
+        ]);
+        let mut long = approval("file_change");
+        (long["changes"], long["reason"]) = (json!(["[… much is not shown here …]"]), json!("it must be"));
+        expect![[r#"
+            ID  KIND         STATE    THREAD  ASKED  WHAT
+            a   command      pending  t       now    /bin/bash -lc "touch 'a b'"
+            a   file_change  pending  t       now    add /p/new.txt, delete /p/old
+            a   file_change  pending  t       now    it must be
+        "#]]
+        .assert_eq(&list(&json!({ "approvals": [command, change, long] })));
+    }
 }
