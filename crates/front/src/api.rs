@@ -10,7 +10,7 @@ pub(crate) mod workers;
 
 use std::error::Error as _;
 
-use ::workers::{Caller as Orderer, Pool, Reach};
+use ::workers::{Caller as Orderer, Reach};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::HeaderMap;
@@ -54,15 +54,6 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 }
 
 impl Caller {
-    /// How many of its turns wait for somebody; nobody counts those of a key that may have any number.
-    pub(crate) fn parked_turns(&self, pool: &Pool) -> u32 {
-        if self.limits.turns_max.is_none() {
-            return 0;
-        }
-        let parked = pool.turns().iter().filter(|turn| turn.is_parked && *turn.key == *self.key).count();
-        u32::try_from(parked).unwrap_or(u32::MAX)
-    }
-
     /// As the pool knows it: an operator reaches everything, anybody else its own.
     pub(crate) fn orderer(&self) -> Orderer {
         let reach = if self.scopes.has(Scope::Operate) { Reach::All } else { Reach::Own };

@@ -54,17 +54,18 @@ impl Answering {
     }
 }
 
-/// A request that sets a turn going again which was let through before is not refused.
+/// A request that sets a turn going again which was let through before is not refused, unless another begins in its place.
 pub(crate) async fn admit(desk: &Desk, caller: &Caller, request: &Request) -> Result<Permit, Error> {
     let max = caller.limits.turns_max.map(NonZero::get);
     if let Some(max) = max.filter(|max| *max < request.choices) {
         let why = format!("`n` is {}, but this key may run {max} turns at the same time", request.choices);
         return Err(Error::new(Code::InvalidValue, why).about("n"));
     }
-    if request.last_result().is_some_and(|call| desk.pool.is_waiting_for(call, &caller.orderer())) {
+    let is_waited_for = |call| desk.pool.is_waiting_for(call, &caller.orderer());
+    if request.choices == 1 && request.last_result().is_some_and(is_waited_for) {
         return desk.quotas.resume(caller).await;
     }
-    desk.quotas.admit(caller, request.choices, caller.parked_turns(&desk.pool)).await
+    desk.quotas.admit(caller, request.choices).await
 }
 
 /// What the head of an answer says besides, however it ends.

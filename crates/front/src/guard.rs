@@ -233,10 +233,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Posted<T> {
     }
 }
 
+/// How many values a body may hold: each takes some hundred bytes of memory, however short it is written.
+const VALUES_MAX: usize = 250_000;
+
 /// Reads a body of JSON.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
     if body.is_empty() {
         return Err(Error::new(Code::InvalidJson, "the body is empty; send a JSON object"));
+    }
+    if body.len() > VALUES_MAX && values(body) > VALUES_MAX {
+        return Err(Error::new(
+            Code::BodyTooLarge,
+            format!("the body holds more than {VALUES_MAX} values; send fewer"),
+        ));
     }
     serde_json::from_slice(body).map_err(|error| {
         let code = if error.is_data() { Code::InvalidValue } else { Code::InvalidJson };
@@ -244,12 +253,39 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
     })
 }
 
+/// At least as many values as a text of JSON holds: each begins the text, or stands behind a bracket or a comma, a name before it or not.
+fn values(json: &[u8]) -> usize {
+    let (mut values, mut at) = (1, 0);
+    while let Some(found) = json[at..].iter().position(|byte| matches!(byte, b'"' | b',' | b'[' | b'{')) {
+        at += found + 1;
+        if json[at - 1] == b'"' {
+            at += string_length(&json[at..]);
+        } else {
+            values += 1;
+        }
+    }
+    values
+}
+
+/// The length of a string behind its first quote, with its last.
+fn string_length(json: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', &json[at..]) {
+        at += found + 1;
+        if json[at - 1] == b'"' {
+            return at;
+        }
+        at = (at + 1).min(json.len());
+    }
+    json.len()
+}
+
 #[cfg(test)]
 mod tests {
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
     use expect_test::{Expect, expect};
 
-    use super::{is_json, key_in};
+    use super::{VALUES_MAX, is_json, key_in, parse, values};
 
     fn headers(lines: &[(&str, &str)]) -> HeaderMap {
         let pairs = lines.iter().map(|(name, value)| {
@@ -289,6 +325,23 @@ mod tests {
             &expect![[
                 r#"Error { code: KeyInvalid, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add NAME` makes one", param: None, cause: None, retry: Unsaid, headers: [] }"#
             ]],
+        );
+    }
+
+    #[test]
+    fn a_body_of_very_many_values_is_refused_however_short_it_is() {
+        for (json, expected) in
+            [("1", 1), ("[]", 2), (r#"{"a":[1,2,{"b":"x,[{"}],"c\"\\":"\\"}"#, 7), (r#""open \"#, 1)]
+        {
+            assert_eq!(values(json.as_bytes()), expected, "{json}");
+        }
+        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+        assert!(parse::<Vec<u8>>(list(VALUES_MAX - 2).as_bytes()).is_ok());
+        let refusal = parse::<Vec<u8>>(list(VALUES_MAX).as_bytes()).unwrap_err();
+        assert_eq!(refusal.message(), "the body holds more than 250000 values; send fewer");
+        assert!(
+            parse::<String>(format!("{:?}", "[,".repeat(VALUES_MAX)).as_bytes()).is_ok(),
+            "a long text is one value"
         );
     }
 

@@ -63,7 +63,7 @@ struct How {
 }
 
 /// How the turn of a conversation began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Continuation {
     /// Nothing had been answered before.
     Begun,
@@ -71,6 +71,8 @@ pub(crate) enum Continuation {
     Continued,
     /// As the turn that waited for the caller's tools.
     Resumed,
+    /// As the turn that waits for a person, whose caller has come back.
+    Rejoined,
     /// On a fork, since somebody else goes on with that thread.
     Forked,
     /// On a new thread that was told everything: no thread, or several, stood at its end.
@@ -168,6 +170,7 @@ impl Metrics {
             Continuation::Begun => "begun",
             Continuation::Continued => "continued",
             Continuation::Resumed => "resumed",
+            Continuation::Rejoined => "rejoined",
             Continuation::Forked => "forked",
             Continuation::Retold => "retold",
         };

@@ -89,7 +89,7 @@ pub(crate) async fn start(
         None => None,
     };
     let order = order(wanted, known, &desk.profiles, &caller)?;
-    let permit = desk.quotas.admit(&caller, 1, caller.parked_turns(&desk.pool)).await?;
+    let permit = desk.quotas.admit(&caller, 1).await?;
     let left = permit.headers();
     let turn = desk.pool.start_turn(order).await?;
     let at = desk.turns.follow(turn, Some(permit)).at.clone();

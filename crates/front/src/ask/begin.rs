@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use workers::{Afterwards, Caller as Orderer, Order, Pool, Reach, Refused, ThreadChoice, TipClaim, Turn};
 
-use super::Asked;
+use super::{Answering, Asked};
 use crate::error::Error;
 use crate::metrics::Continuation;
 use crate::openai::plan::{GoingOn, Whence, retold, said_besides};
@@ -21,19 +21,34 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// A turn that has begun, and how; `None` where it cannot in this way.
 type Begun = Result<Option<(Turn, Continuation)>, Refused>;
 
+/// A turn that has begun.
+pub(super) struct Opening {
+    pub(super) turn: Turn,
+    /// What was asked, if the turn was given the results that it waited for: should they not have reached it, another takes its place.
+    pub(super) again: Option<Arc<Asked>>,
+}
+
 /// Begins one turn.
-pub(super) async fn begin(asked: Arc<Asked>) -> Result<Turn, Error> {
+pub(super) async fn begin(asked: Arc<Asked>, answering: Arc<Answering>) -> Result<Opening, Error> {
     let (turn, how) = match (asked.rejoin().await, &asked.plan.going_on) {
-        (Some(turn), _) => (turn, Continuation::Resumed),
-        (None, None) => (asked.begin_anew().await?, Continuation::Begun),
-        (None, Some(going_on)) => asked.go_on(going_on).await?,
+        (Some(turn), _) => (turn, Continuation::Rejoined),
+        (None, None) => (asked.begin_anew(&answering).await?, Continuation::Begun),
+        (None, Some(going_on)) => asked.go_on(going_on, &answering).await?,
     };
     asked.desk.feed.metrics().count_continuation(how);
-    Ok(turn)
+    let again = (how == Continuation::Resumed).then_some(asked);
+    Ok(Opening { turn, again })
+}
+
+/// Begins a turn in the place of one that was lost with its worker before it had heard anything.
+pub(super) async fn begin_again(asked: Arc<Asked>, answering: Arc<Answering>) -> Result<Opening, Error> {
+    let turn = asked.begin_anew(&answering).await?;
+    asked.desk.feed.metrics().count_continuation(Continuation::Retold);
+    Ok(Opening { turn, again: None })
 }
 
 impl Asked {
-    async fn go_on(&self, going_on: &GoingOn) -> Result<(Turn, Continuation), Error> {
+    async fn go_on(&self, going_on: &GoingOn, answering: &Answering) -> Result<(Turn, Continuation), Error> {
         let gone_on = match &going_on.from {
             Whence::History(history) => self.go_on_from(history, going_on).await?,
             Whence::Turn { turn, .. } if !going_on.results.is_empty() => {
@@ -48,7 +63,7 @@ impl Asked {
             return Ok(gone_on);
         }
         self.let_go(going_on);
-        Ok((self.begin_anew().await?, Continuation::Retold))
+        Ok((self.begin_anew(answering).await?, Continuation::Retold))
     }
 
     /// On the one thread that stands at the end of a history.
@@ -147,7 +162,8 @@ impl Asked {
         is_answered.then_some(turn)
     }
 
-    async fn begin_anew(&self) -> Result<Turn, Error> {
+    async fn begin_anew(&self, answering: &Answering) -> Result<Turn, Error> {
+        answering.permit.begin_anew()?;
         let thread = ThreadChoice::New(self.plan.thread.clone());
         let order = match &self.retelling {
             None => self.order(thread, &self.plan.history),

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use codex::{TurnEvent, Usage};
+use codex::{TurnEvent, TurnStatus, Usage};
 use futures_util::Stream as _;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use workers::{At, Turn};
 
-use super::begin::begin;
+use super::begin::{Opening, begin, begin_again};
 use super::{Answering, Asked};
 use crate::error::Error;
 use crate::openai::reading::{End, Piece, Reading};
@@ -23,7 +23,7 @@ const BEGIN_PATIENCE: Duration = Duration::from_millis(300);
 const KEEP_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Kept = Pin<Box<dyn Future<Output = ()> + Send>>;
-type Begun = Pin<Box<dyn Future<Output = Result<Turn, Error>> + Send>>;
+type Begun = Pin<Box<dyn Future<Output = Result<Opening, Error>> + Send>>;
 
 /// One choice.
 pub(crate) struct Choice {
@@ -32,6 +32,8 @@ pub(crate) struct Choice {
     reading: Reading,
     /// Runs while more calls are waited for.
     quiet: Option<Pin<Box<Sleep>>>,
+    /// What was asked, until its turn shows that it has heard the results that it was given.
+    again: Option<Arc<Asked>>,
     /// Where its turn is, once it has begun.
     at: Option<At>,
     /// The hash of the conversation with its answer, once it has ended well.
@@ -58,10 +60,11 @@ impl Choice {
     pub(crate) fn new(asked: &Arc<Asked>, answering: &Arc<Answering>) -> Self {
         let Asked { request, profile, plan, .. } = &**asked;
         Self {
-            stage: Stage::Beginning(Box::pin(begin(Arc::clone(asked)))),
+            stage: Stage::Beginning(Box::pin(begin(Arc::clone(asked), Arc::clone(answering)))),
             reading: Reading::new(request, profile.shows_work, &plan.said),
             answering: Arc::clone(answering),
             quiet: None,
+            again: None,
             at: None,
             history: None,
         }
@@ -123,6 +126,9 @@ impl Choice {
         let Stage::Running(turn) = &mut self.stage else { return Poll::Pending };
         match Pin::new(&mut **turn).poll_next(context) {
             Poll::Ready(Some(event)) => {
+                if self.begins_again(&event) {
+                    return Poll::Ready(Step::On);
+                }
                 match &event {
                     TurnEvent::ApprovalWanted { .. } => self.answering.progress.begin_wait(),
                     TurnEvent::ApprovalResolved { .. } => self.answering.progress.end_wait(),
@@ -146,10 +152,25 @@ impl Choice {
         }
     }
 
+    /// Begins another turn in the place of one that is lost before it has heard the results that it was given.
+    fn begins_again(&mut self, event: &TurnEvent) -> bool {
+        let Some(asked) = self.again.take() else { return false };
+        let is_lost = matches!(event, TurnEvent::TurnEnded { status: TurnStatus::Lost, .. });
+        if is_lost && !self.answering.desk.pool.is_draining() {
+            self.stage = Stage::Beginning(Box::pin(begin_again(asked, Arc::clone(&self.answering))));
+            return true;
+        }
+        if shows_no_progress(event) {
+            self.again = Some(asked);
+        }
+        false
+    }
+
     pub(crate) fn poll_begun(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if let Stage::Beginning(begun) = &mut self.stage {
             match ready!(begun.as_mut().poll(context)) {
-                Ok(turn) => {
+                Ok(Opening { turn, again }) => {
+                    self.again = again;
                     self.at = Some(turn.at().clone());
                     self.answering.progress.begin();
                     self.stage = Stage::Running(Box::new(turn));
@@ -191,6 +212,15 @@ impl Choice {
             }
         }
         Step::Ended(end)
+    }
+}
+
+/// What may follow a call before its result is heard, and what becomes of open items when a worker is lost.
+fn shows_no_progress(event: &TurnEvent) -> bool {
+    match event {
+        TurnEvent::ToolChosen { .. } | TurnEvent::ModelAnswered { .. } | TurnEvent::TokenUsage { .. } => true,
+        TurnEvent::ItemCompleted { item } => item.status.as_deref() == Some("lost"),
+        _ => false,
     }
 }
 

@@ -38,7 +38,17 @@ pub(crate) struct Permit {
     /// Those that are not over.
     turns: AtomicU32,
     left: Left,
+    grounds: Grounds,
     revocation: Revocation,
+}
+
+/// Why a request was let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grounds {
+    /// It is within the limits.
+    Admitted,
+    /// It goes on with a turn that was let through before.
+    Resumed,
 }
 
 impl Quotas {
@@ -46,19 +56,11 @@ impl Quotas {
         Self { store, accounts }
     }
 
-    /// Lets a request with so many turns through, or refuses it as a whole; so many turns of the key wait beside.
-    pub(crate) async fn admit(&self, caller: &Caller, turns: u32, parked: u32) -> Result<Permit, Error> {
+    /// Lets a request with so many turns through, or refuses it as a whole.
+    pub(crate) async fn admit(&self, caller: &Caller, turns: u32) -> Result<Permit, Error> {
         let account = self.account(caller).await?;
-        let left = match &account {
-            Some(account) => {
-                let (mut quota, now) = (account.quota(), Moment::now());
-                let room = quota.has_room(turns.saturating_add(parked));
-                let admitted = room.and_then(|()| quota.admit(turns, now));
-                admitted.map_err(|reached| Error::from(reached).beside(quota.left(now).headers()))?
-            }
-            None => Left::default(),
-        };
-        let permit = Permit { account, turns: turns.into(), left, revocation: caller.revocation.clone() };
+        let left = account.as_ref().map(|account| account.admit(turns)).transpose()?.unwrap_or_default();
+        let permit = Permit::new(account, turns, left, Grounds::Admitted, caller);
         // A body takes its time to arrive.
         if permit.is_revoked() {
             return Err(Error::new(Code::KeyInvalid, "this key was revoked a moment ago"));
@@ -70,7 +72,7 @@ impl Quotas {
     pub(crate) async fn resume(&self, caller: &Caller) -> Result<Permit, Error> {
         let account = self.account(caller).await?;
         let left = account.as_ref().map(|account| account.quota().resume(1, Moment::now())).unwrap_or_default();
-        Ok(Permit { account, turns: 1.into(), left, revocation: caller.revocation.clone() })
+        Ok(Permit::new(account, 1, left, Grounds::Resumed, caller))
     }
 
     async fn account(&self, caller: &Caller) -> Result<Option<Arc<Account>>, ReadError> {
@@ -121,12 +123,30 @@ impl Accounts {
 }
 
 impl Account {
+    fn admit(&self, turns: u32) -> Result<Left, Error> {
+        let (mut quota, now) = (self.quota(), Moment::now());
+        quota.admit(turns, now).map_err(|reached| Error::from(reached).beside(quota.left(now).headers()))
+    }
+
     fn quota(&self) -> MutexGuard<'_, Quota> {
         lock(&self.quota)
     }
 }
 
 impl Permit {
+    fn new(account: Option<Arc<Account>>, turns: u32, left: Left, grounds: Grounds, caller: &Caller) -> Self {
+        Self { account, turns: turns.into(), left, grounds, revocation: caller.revocation.clone() }
+    }
+
+    /// Another turn begins than the one that was to go on: then the limits count as for any other.
+    pub(crate) fn begin_anew(&self) -> Result<(), Error> {
+        match (&self.account, self.grounds) {
+            // Its turn counts already.
+            (Some(account), Grounds::Resumed) => account.admit(0).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// What is left of the key's limits, as headers of the response.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
         self.left.headers()
@@ -196,13 +216,13 @@ mod tests {
         let key = keys.create(&store, "a caller", Grant { limits, ..Grant::of(Scopes::ALL) }).await.unwrap();
         let caller = keys.owner(&key.row.id).unwrap();
         let quotas = Quotas::new(store, Arc::default());
-        let first = quotas.admit(&caller, 1, 0).await.unwrap();
-        let refused = quotas.admit(&caller, 1, 0).await.unwrap_err();
+        let first = quotas.admit(&caller, 1).await.unwrap();
+        let refused = quotas.admit(&caller, 1).await.unwrap_err();
         assert_eq!(refused.code(), Code::ConcurrencyExceeded);
         first.end();
-        let _second = quotas.admit(&caller, 1, 0).await.unwrap();
+        let _second = quotas.admit(&caller, 1).await.unwrap();
         drop(first);
-        let refused = quotas.admit(&caller, 1, 0).await.unwrap_err();
+        let refused = quotas.admit(&caller, 1).await.unwrap_err();
         assert_eq!(refused.code(), Code::ConcurrencyExceeded, "it does not end the other's turn");
     }
 }

@@ -312,6 +312,10 @@ impl Live {
             let why = format!("the first {} events are not kept any more; retrieve it without `stream`", log.first());
             return Err(Error::new(Code::InvalidValue, why).about("starting_after"));
         }
+        if from > log.count() {
+            let why = format!("there have been {} events so far; start after one of them", log.count());
+            return Err(Error::new(Code::InvalidValue, why).about("starting_after"));
+        }
         Ok(log.follow(from, heartbeat))
     }
 

@@ -39,6 +39,12 @@ struct Said {
     end: Option<End>,
 }
 
+impl Said {
+    fn count(&self) -> u64 {
+        self.first + self.events.len() as u64
+    }
+}
+
 /// Why there are no more events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -91,6 +97,11 @@ impl Log {
         self.said().first
     }
 
+    /// How many events there have been.
+    pub(super) fn count(&self) -> u64 {
+        self.said().count()
+    }
+
     /// The events from this number on, to the end. A reader that falls too far behind is told so, and no more; and so is one that
     /// will not hear the end.
     pub(super) fn follow(self: &Arc<Self>, from: u64, heartbeat: Duration) -> Events {
@@ -125,13 +136,12 @@ impl Log {
             new.extend_from_slice(event);
             next += 1;
         }
-        let count = said.first + said.events.len() as u64;
         match said.end {
             _ if !new.is_empty() => Read::Some(new.into(), next),
             None => Read::Nothing,
             Some(End::Whole) => Read::Over,
-            Some(End::Stopped) => Read::Broken(stopped(), count),
-            Some(End::Lost) => Read::Broken(lost(), count),
+            Some(End::Stopped) => Read::Broken(stopped(), said.count()),
+            Some(End::Lost) => Read::Broken(lost(), said.count()),
         }
     }
 

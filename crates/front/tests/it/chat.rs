@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use workers::Limits;
 
 use crate::http::{Caller, Events, LONG};
+use crate::kill;
 use crate::support::{House, plan};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -142,6 +143,25 @@ async fn results_go_to_the_very_turn_that_waits_and_elsewhere_if_it_is_gone() {
             ended = feed.until("turn_ended").await;
         }
         assert_eq!(ended["turn"] == json!(parked.turn), !is_lost, "{ended}");
+    }
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_for_a_turn_that_dies_just_then_are_told_elsewhere() {
+    let house = House::open().await;
+    // A third death would be one too many for its worker.
+    for _ in 0..2 {
+        let mut body = says("[[tool look {}]]");
+        body["tools"] = tool();
+        let first = house.operator.post(CHAT, &body.to_string()).await.json();
+        let message = first["choices"][0]["message"].clone();
+        let result = json!({"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "found"});
+        body["messages"].as_array_mut().unwrap().extend([message, result]);
+        kill(house.pool.workers()[0].pid.unwrap());
+        let second = house.operator.post(CHAT, &body.to_string()).await;
+        assert_eq!(second.status, 200, "{}", second.body);
+        assert_eq!(second.json()["choices"][0]["message"]["content"], "Done after tool.", "{}", second.body);
     }
     house.stop().await;
 }

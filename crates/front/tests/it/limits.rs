@@ -98,6 +98,34 @@ async fn turns_that_run_at_the_same_time_are_counted_until_their_end() {
 }
 
 #[tokio::test]
+async fn only_the_turn_that_waits_goes_on_for_free_and_holds_no_place_meanwhile() {
+    let house = House::open().await;
+    let limits =
+        KeyLimits { requests_per_minute: NonZeroU32::new(2), turns_max: NonZeroU32::new(2), ..KeyLimits::default() };
+    let caller = limited(&house, limits).await;
+    let user = json!({"role": "user", "content": "[[tool look {}]]"});
+    let tools = json!([{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]);
+    let ask = async |messages: &[Value], n: u32| {
+        let body = json!({"model": "quiet", "n": n, "tools": tools, "messages": messages});
+        caller.post("/v1/chat/completions", &body.to_string()).await
+    };
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        let called = ask(std::slice::from_ref(&user), 1).await;
+        let message = called.json()["choices"][0]["message"].clone();
+        let result = json!({"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "found"});
+        waiting.push([user.clone(), message, result]);
+    }
+    assert_eq!(house.pool.turns().len(), 2, "both wait, and neither kept the other from beginning");
+    let edited = [json!({"role": "system", "content": "Be another."}), user.clone()];
+    let edited: Vec<_> = edited.into_iter().chain(waiting[0][1..].iter().cloned()).collect();
+    assert_eq!(ask(&edited, 1).await.refusal(), "429 rate_limited", "that is another turn");
+    assert_eq!(ask(&waiting[0], 2).await.refusal(), "429 rate_limited", "one of them is another turn");
+    assert_eq!(ask(&waiting[1], 1).await.json()["choices"][0]["finish_reason"], "stop");
+    house.stop().await;
+}
+
+#[tokio::test]
 async fn whoever_hears_the_end_of_a_turn_may_ask_for_the_next_at_once() {
     let house = House::open().await;
     let limits = KeyLimits { turns_max: NonZeroU32::new(1), ..KeyLimits::default() };

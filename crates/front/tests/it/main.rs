@@ -21,3 +21,9 @@ mod schemas;
 mod socket;
 mod support;
 mod turns;
+
+/// Ends a worker from outside.
+fn kill(worker: u32) {
+    let worker = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();
+    rustix::process::kill_process(worker, rustix::process::Signal::KILL).unwrap();
+}

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use workers::{Limits, Plan, Transport};
 
 use crate::http::{Caller, LONG};
+use crate::kill;
 use crate::support::{House, plan};
 
 const SLOW: &str = "[[slow 100000 5]]";
@@ -302,9 +303,4 @@ async fn whoever_follows_a_response_that_outlives_the_server_is_told_that_it_sto
     let worker = house.pool.workers()[0].pid.unwrap();
     house.stop().await;
     kill(worker);
-}
-
-fn kill(worker: u32) {
-    let worker = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();
-    rustix::process::kill_process(worker, rustix::process::Signal::KILL).unwrap();
 }
