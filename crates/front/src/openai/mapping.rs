@@ -65,7 +65,8 @@ same name again joins the answer that is being given, or has the last 1,024 answ
 goes on for a minute when its callers have gone, and for as long as a person has to decide something. Without the header, whoever asks
 the same question again while its turn waits for a decision reads on from there. What fails after a turn has begun carries
 `x-should-retry: false`, so that clients do not repeat it by themselves. What was refused before a turn had begun is not given again,
-also where its stream was open already: the next request under the same name is a new one.
+also where its stream was open already: the next request under the same name is a new one. An answer of more than 8 MiB breaks off,
+as it could not be given again: ask for such a one without the header.
 ";
 
 #[test]
