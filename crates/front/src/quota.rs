@@ -69,7 +69,7 @@ impl Quota {
     }
 
     /// Whether so many turns more may be there at the same time.
-    pub(crate) fn has_room(&self, turns: u32) -> Result<(), Reached> {
+    fn has_room(&self, turns: u32) -> Result<(), Reached> {
         let running = self.turns.saturating_add(turns);
         let is_over = self.limits.turns_max.is_some_and(|max| running > max.get());
         if is_over { Err(Reached::Turns(TURN_RETRY)) } else { Ok(()) }

@@ -156,7 +156,7 @@ impl Pool {
         self.shared.cancel_unread(key);
     }
 
-    /// The calls of its caller's tools that a turn waits for, in the order in which they came.
+    /// The calls of its caller's tools that a turn waits for, in the order in which its worker has asked for them.
     #[must_use]
     pub fn waiting_calls(&self, turn: &str) -> Vec<Box<str>> {
         self.shared.parked().of_turn(turn)

@@ -156,7 +156,10 @@ impl Choice {
     fn begins_again(&mut self, event: &TurnEvent) -> bool {
         let Some(asked) = self.again.take() else { return false };
         let is_lost = matches!(event, TurnEvent::TurnEnded { status: TurnStatus::Lost, .. });
-        if is_lost && !self.answering.desk.pool.is_draining() {
+        // Where only the link is gone, the worker goes on with the very results: a second turn would do everything twice.
+        let pool = &self.answering.desk.pool;
+        let is_over = self.at.as_ref().is_some_and(|at| !pool.outlives_us(&at.worker));
+        if is_lost && is_over && !pool.is_draining() {
             self.stage = Stage::Beginning(Box::pin(begin_again(asked, Arc::clone(&self.answering))));
             return true;
         }

@@ -10,9 +10,9 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use workers::Limits;
 
-use crate::http::{Caller, Events, LONG};
-use crate::kill;
+use crate::http::{Caller, Events};
 use crate::support::{House, plan};
+use crate::{kill, until_turns};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -37,16 +37,6 @@ fn content(chunks: &[Value]) -> String {
 
 async fn until_content(events: &mut Events) {
     while events.next().await.unwrap()["choices"][0]["delta"]["content"].as_str().is_none_or(str::is_empty) {}
-}
-
-/// Waits until the turns of the pool are as many as that; the pool tells of itself at once.
-async fn until_turns(house: &House, count: usize) {
-    let wait = async {
-        while house.pool.turns().len() != count {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(LONG, wait).await.unwrap_or_else(|_| panic!("{:?}", house.pool.turns()));
 }
 
 /// The statuses of all turns that have ended, as the feed tells them.

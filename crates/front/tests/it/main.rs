@@ -22,6 +22,21 @@ mod socket;
 mod support;
 mod turns;
 
+use tokio::time::timeout;
+
+use http::LONG;
+use support::House;
+
+/// Waits until so many turns have a place.
+async fn until_turns(house: &House, count: usize) {
+    let come = timeout(LONG, async {
+        while house.pool.load().turns != count {
+            tokio::task::yield_now().await;
+        }
+    });
+    come.await.unwrap_or_else(|_| panic!("there should be {count} turns: {:?}", house.pool.turns()));
+}
+
 /// Ends a worker from outside.
 fn kill(worker: u32) {
     let worker = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();

@@ -3,6 +3,7 @@
 use front::{ResponseLimits, Settings};
 use serde_json::{Value, json};
 
+use crate::responses::until;
 use crate::support::House;
 
 async fn house(responses: ResponseLimits) -> House {
@@ -69,7 +70,7 @@ async fn of_a_long_response_only_the_last_events_can_be_followed() {
         early.starts_with("there have been ") && early.ends_with(" events so far; start after one of them"),
         "{early}"
     );
-    while house.operator.get(&path).await.json()["status"] != "completed" {}
+    until(&house.operator, &json!({"id": id}), "completed").await;
     assert!(refusal(&house, &format!("{path}?stream=true")).await.contains("events are not kept any more"));
     house.stop().await;
 }

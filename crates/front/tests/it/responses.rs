@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use workers::{Limits, Plan, Transport};
 
 use crate::http::{Caller, LONG};
-use crate::kill;
 use crate::support::{House, plan};
+use crate::{kill, until_turns};
 
 const SLOW: &str = "[[slow 100000 5]]";
 
@@ -47,7 +47,7 @@ fn path_of(response: &Value) -> String {
 }
 
 /// Waits until a response is as wanted.
-async fn until(caller: &Caller, response: &Value, status: &str) -> Value {
+pub(crate) async fn until(caller: &Caller, response: &Value, status: &str) -> Value {
     let come = timeout(LONG, async {
         loop {
             let now = retrieve(caller, response).await;
@@ -57,16 +57,6 @@ async fn until(caller: &Caller, response: &Value, status: &str) -> Value {
         }
     });
     come.await.unwrap_or_else(|_| panic!("the response should be {status}"))
-}
-
-/// Waits until so many turns have a place.
-async fn until_turns(house: &House, count: usize) {
-    let come = timeout(LONG, async {
-        while house.pool.load().turns != count {
-            tokio::task::yield_now().await;
-        }
-    });
-    come.await.unwrap_or_else(|_| panic!("there should be {count} turns: {:?}", house.pool.turns()));
 }
 
 /// The outputs of all calls of a response, each of which says what comes next.
