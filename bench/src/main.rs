@@ -8,6 +8,8 @@ mod demo;
 mod front;
 mod lines;
 mod process;
+mod program;
+mod tools;
 mod turns;
 mod wire;
 
@@ -30,12 +32,17 @@ enum Bench {
     Turns,
     /// The whole server under load: CPU time and memory against a bare server, first tokens against the bare client, and a peer.
     Front(front::Arguments),
+    /// Tool servers behind `/mcp`: calls against the same server reached directly and by a bare bridge, starts, and memory.
+    Tools(tools::Arguments),
     /// The demo worker itself, as the process that is measured.
     #[command(hide = true)]
     DemoWorker(::demo::Options),
     /// The bare server, as the process that is measured.
     #[command(hide = true)]
     BareServer,
+    /// The bare bridge to a tool server, likewise.
+    #[command(hide = true)]
+    BareBridge,
     /// The scripted provider behind a peer.
     #[command(hide = true)]
     Upstream,
@@ -48,6 +55,8 @@ fn main() -> anyhow::Result<()> {
         Bench::Demo => demo::run(),
         Bench::Turns => turns::run(),
         Bench::Front(arguments) => front::run(&arguments),
+        Bench::Tools(arguments) => tools::run(&arguments),
+        Bench::BareBridge => tools::bridge::run(),
         Bench::BareServer => front::bare::run(),
         Bench::Upstream => front::upstream::run(),
         Bench::DemoWorker(options) => Ok(::demo::run(&options).map(drop)?),

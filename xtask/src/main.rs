@@ -8,11 +8,13 @@ mod codex;
 mod compatibility;
 mod difference;
 mod faults;
+mod install;
 mod record;
 mod run;
 mod schema;
 mod test;
 mod tidy;
+mod tool_servers;
 mod workspace;
 
 use std::process::ExitCode;
@@ -33,6 +35,8 @@ enum Command {
     Compatibility(compatibility::Arguments),
     /// Try real OpenAI clients against a running server, as `docs/openai-clients.md` says
     Clients(clients::Arguments),
+    /// Try real tool servers behind a running server, with real MCP clients and the conformance suite
+    ToolServers,
     /// Record the real codex anew into `transcripts/`
     Record(record::Arguments),
     /// Play every fault of `docs/faults.md` against real processes
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Compatibility(arguments) => compatibility::run(&arguments),
         Command::Clients(arguments) => clients::run(&arguments),
+        Command::ToolServers => tool_servers::run(),
         Command::Record(arguments) => record::run(&arguments),
         Command::Faults => faults::run(),
         Command::Audit => audit::run(),

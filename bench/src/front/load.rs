@@ -7,7 +7,8 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
-use super::servers::{Server, program, switchboard_binary};
+use super::servers::Server;
+use crate::program::{beside, program};
 
 const PROMPT: &str = "[[text]]";
 
@@ -107,7 +108,7 @@ impl Load {
     }
 
     pub(super) fn run(&self, server: &Server) -> Result<Loaded> {
-        let mut load = program(&switchboard_binary()?);
+        let mut load = program(&beside("switchboard")?);
         load.args(["bench", "--json", "--rounds", "1", "--against", &server.url, "--key", &server.key]);
         load.args(&self.arguments);
         if self.is_quiet {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::servers::{Server, program};
+use super::servers::Server;
+use crate::program::program;
 
 const PACKAGE: &str = "litellm[proxy]";
 /// It refuses to start without one that is long enough.

@@ -1,20 +1,17 @@
 //! The processes that are measured, each with its place; they end with their owner.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use rustix::process::{Pid, Signal, kill_process};
-use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::load::Load;
-use crate::process;
+use crate::program::{Running, beside, program};
 
 /// How long a server may take to answer its first request, and how often that is tried.
 const READY_TIMEOUT: Duration = Duration::from_secs(90);
@@ -27,16 +24,8 @@ pub(super) struct Server {
     pub(super) name: &'static str,
     pub(super) url: String,
     pub(super) key: String,
-    child: Child,
-    _stdout: Option<BufReader<ChildStdout>>,
+    running: Running,
     _place: TempDir,
-}
-
-/// What our own servers say when they begin.
-#[derive(Deserialize)]
-struct Welcome {
-    url: String,
-    key: String,
 }
 
 impl Server {
@@ -52,7 +41,7 @@ impl Server {
         fs::create_dir(&home)?;
         let config = place.path().join("switchboard.toml");
         fs::write(&config, configuration(place.path(), &worker, &home))?;
-        let mut command = program(&switchboard_binary()?);
+        let mut command = program(&beside("switchboard")?);
         command.args(["serve", "--json", "--config"]).arg(config);
         Self::start("switchboard", command, place)
     }
@@ -74,13 +63,10 @@ impl Server {
         Self::start(name, command, place)
     }
 
-    fn start(name: &'static str, mut command: Command, place: TempDir) -> Result<Self> {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-        let mut stdout = BufReader::new(child.stdout.take().context("no stdout")?);
-        let mut line = String::new();
-        stdout.read_line(&mut line)?;
-        let welcome: Welcome = serde_json::from_str(&line).with_context(|| format!("{name} says {line:?}"))?;
-        let server = Self { name, url: welcome.url, key: welcome.key, child, _stdout: Some(stdout), _place: place };
+    fn start(name: &'static str, command: Command, place: TempDir) -> Result<Self> {
+        let (running, welcome) = Running::start(command)?;
+        let key = welcome.key.context("no key")?;
+        let server = Self { name, url: welcome.url, key, running, _place: place };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -88,25 +74,25 @@ impl Server {
     /// A server of others, which says nothing of itself.
     pub(super) fn foreign(
         name: &'static str,
-        mut command: Command,
+        command: Command,
         place: TempDir,
         url: String,
         key: &str,
     ) -> Result<Self> {
         let log = fs::File::create(place.path().join("log"))?;
-        let child = command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log).spawn()?;
-        let server = Self { name, url, key: key.into(), child, _stdout: None, _place: place };
+        let running = Running::start_foreign(command, log)?;
+        let server = Self { name, url, key: key.into(), running, _place: place };
         server.wait_until_ready()?;
         Ok(server)
     }
 
     /// The CPU time of its process alone; what a worker of it takes is not in it.
     pub(super) fn cpu_seconds(&self) -> Result<f64> {
-        process::cpu_seconds(self.child.id())
+        self.running.cpu_seconds()
     }
 
     pub(super) fn resident_kilobytes(&self) -> Result<f64> {
-        process::resident_kilobytes(self.child.id())
+        self.running.resident_kilobytes()
     }
 
     /// Asks until it answers.
@@ -121,21 +107,6 @@ impl Server {
             ensure!(Instant::now() < deadline, "{} does not become ready: {error:#}", self.name);
         }
         Ok(())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Its own end takes its worker with it.
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            _ = kill_process(pid, Signal::TERM);
-        }
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < deadline {
-            std::thread::yield_now();
-        }
-        _ = self.child.kill();
-        _ = self.child.wait();
     }
 }
 
@@ -158,16 +129,4 @@ response_grace = "1s"
 level = "warn"
 "#
     )
-}
-
-/// Built beside this program.
-pub(super) fn switchboard_binary() -> Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name("switchboard");
-    ensure!(path.exists(), "{} is not there: run this by `cargo xtask bench front`", path.display());
-    Ok(path)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the benchmark measures whole processes")]
-pub(super) fn program(path: &Path) -> Command {
-    Command::new(path)
 }

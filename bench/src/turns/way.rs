@@ -145,6 +145,7 @@ fn plan(place: &Place) -> Plan {
         // Neither way unloads what it has loaded.
         threads_loaded_max: usize::MAX,
         rlimits: Rlimits::default(),
+        tools: None,
     };
     Plan {
         groups: vec![group],

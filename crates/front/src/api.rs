@@ -4,6 +4,7 @@ pub(crate) mod approvals;
 pub(crate) mod events;
 pub(crate) mod keys;
 pub(crate) mod threads;
+pub(crate) mod tools;
 pub(crate) mod turns;
 pub(crate) mod usage;
 pub(crate) mod workers;

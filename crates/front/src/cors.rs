@@ -33,7 +33,7 @@ const METHODS: &str = "GET, POST, DELETE";
 const PREFLIGHT_SECONDS_MAX: u32 = 7200;
 
 /// What the scripts of a page may read besides what they always may.
-const EXPOSED: &str = "x-request-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, x-switchboard-ignored, \
+const EXPOSED: &str = "x-request-id, mcp-session-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, x-switchboard-ignored, \
      x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
      x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens";
 

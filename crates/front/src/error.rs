@@ -71,6 +71,7 @@ table! {
     ThreadNotFound      NOT_FOUND              "not_found_error"       "thread_not_found"
     ApprovalNotFound    NOT_FOUND              "not_found_error"       "approval_not_found"
     WorkerNotFound      NOT_FOUND              "not_found_error"       "worker_not_found"
+    ToolServerNotFound  NOT_FOUND              "not_found_error"       "tool_server_not_found"
     KeyNotFound         NOT_FOUND              "not_found_error"       "key_not_found"
     ResponseNotFound    NOT_FOUND              "invalid_request_error" "response_not_found"
     ConversationNotFound NOT_FOUND             "invalid_request_error" "conversation_not_found"

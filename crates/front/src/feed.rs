@@ -1,4 +1,4 @@
-//! Everything that changes, in one stream: workers, threads, turns, items, approvals, the store. Items come whole, not in
+//! Everything that changes, in one stream: workers, threads, turns, items, approvals, tool servers, the store. Items come whole, not in
 //! the pieces of their text.
 //! What happens is told here once, and is counted and sent from here.
 
@@ -50,6 +50,16 @@ impl Feed {
         let feed = self.clone();
         Arc::new(move |notice| {
             feed.metrics.count_approvals(&notice);
+            feed.tell(&notice);
+        })
+    }
+
+    /// What the tool host tells of itself goes through here.
+    #[must_use]
+    pub fn notify_tools(&self) -> tools::Notify {
+        let feed = self.clone();
+        Arc::new(move |notice| {
+            feed.metrics.count_tools(&notice);
             feed.tell(&notice);
         })
     }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
@@ -226,11 +226,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Posted<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
-        let unread = |error| Error::new(Code::Internal, "the body could not be read").caused_by(error);
-        // `admit` has bounded it and holds it in memory.
-        let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.map_err(unread)?;
-        parse(&body).map(Self)
+        parse(&whole(request.into_body()).await?).map(Self)
     }
+}
+
+/// A body that `admit` has bounded and holds in memory.
+pub(crate) async fn whole(body: Body) -> Result<Bytes, Error> {
+    let unread = |error| Error::new(Code::Internal, "the body could not be read").caused_by(error);
+    axum::body::to_bytes(body, usize::MAX).await.map_err(unread)
 }
 
 /// How many values a body may hold: each takes some hundred bytes of memory, however short it is written.
@@ -241,16 +244,22 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
     if body.is_empty() {
         return Err(Error::new(Code::InvalidJson, "the body is empty; send a JSON object"));
     }
+    check_values(body)?;
+    serde_json::from_slice(body).map_err(|error| {
+        let code = if error.is_data() { Code::InvalidValue } else { Code::InvalidJson };
+        Error::new(code, format!("the body cannot be used: {error}"))
+    })
+}
+
+/// Refuses what would take far more memory than it is long.
+pub(crate) fn check_values(body: &[u8]) -> Result<(), Error> {
     if body.len() > VALUES_MAX && values(body) > VALUES_MAX {
         return Err(Error::new(
             Code::BodyTooLarge,
             format!("the body holds more than {VALUES_MAX} values; send fewer"),
         ));
     }
-    serde_json::from_slice(body).map_err(|error| {
-        let code = if error.is_data() { Code::InvalidValue } else { Code::InvalidJson };
-        Error::new(code, format!("the body cannot be used: {error}"))
-    })
+    Ok(())
 }
 
 /// At least as many values as a text of JSON holds: each begins the text, or stands behind a bracket or a comma, a name before it or not.

@@ -8,6 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Serialize;
 use store::Health as StoreHealth;
+use tools::ServerState;
 use workers::GroupView;
 
 use crate::Desk;
@@ -26,14 +27,25 @@ struct Readiness {
     /// Whether every group takes turns.
     ready: bool,
     groups: Vec<GroupView>,
+    /// What the tool servers are doing. Turns run without them, so that none makes the server unready.
+    tools: Vec<ToolServer>,
+}
+
+#[derive(Serialize)]
+struct ToolServer {
+    name: Arc<str>,
+    state: ServerState,
 }
 
 /// Always 200: a process whose disk is full must not be restarted for it.
 pub(crate) async fn alive(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
-    let reasons = match desk.store.health_now() {
+    let mut reasons = match desk.store.health_now() {
         StoreHealth::Well => Vec::new(),
         StoreHealth::Degraded { reason } => vec![format!("store: {reason}")],
     };
+    // Why is for operators: it may quote what the server wrote.
+    let failed = desk.tools.states().into_iter().filter(|(_, state)| *state == ServerState::Failed);
+    reasons.extend(failed.map(|(server, _)| format!("tool server {server}: failed")));
     let status = if reasons.is_empty() { "ok" } else { "degraded" };
     Json(Health { status, version: desk.version.clone(), reasons })
 }
@@ -43,11 +55,12 @@ pub(crate) async fn ready(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
     let groups = desk.pool.readiness();
     let ready = groups.iter().all(|group| group.is_ready);
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(Readiness { ready, groups }))
+    let tools = desk.tools.states().into_iter().map(|(name, state)| ToolServer { name, state }).collect();
+    (status, Json(Readiness { ready, groups, tools }))
 }
 
 pub(crate) async fn metrics(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
     let metrics = desk.feed.metrics();
-    metrics.look(&desk.pool, &desk.approvals, &desk.store);
+    metrics.look(&desk);
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.to_text())
 }

@@ -3,7 +3,9 @@
 use approvals::Stamp;
 use store::{Change, ReadError, Store, WriteError};
 
-use crate::keys::{Grant, KeyLimits, Keys, Known, LOCAL, NoRandomness, Scopes, Secret, from_hex, make, new_id, to_hex};
+use crate::keys::{
+    Grant, KeyLimits, Keys, Known, LOCAL, NoRandomness, Scopes, Secret, WORKER, from_hex, make, new_id, to_hex,
+};
 
 /// What a key's owner is shown once.
 #[derive(Debug)]
@@ -81,7 +83,7 @@ impl Keys {
     /// # Errors
     /// [`KeyError`].
     pub async fn revoke(&self, store: &Store, id: &str) -> Result<Option<store::Key>, KeyError> {
-        if id == LOCAL {
+        if id == LOCAL || id.starts_with(WORKER) {
             return Ok(None);
         }
         self.remove(id);

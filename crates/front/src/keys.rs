@@ -2,10 +2,12 @@
 //! its id and compared in constant time, so that neither the text nor the time of an answer tells how near a guess was.
 //!
 //! Besides the keys of the store there may be one that the installation chose itself (`SWITCHBOARD_KEY`), and one for the
-//! command line of the same user on the same machine, which lives as long as the process.
+//! command line of the same user on the same machine, which lives as long as the process. Workers have keys of their own for
+//! calling tools.
 
 mod limits;
 mod revocation;
+mod worker;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,6 +20,8 @@ use subtle::ConstantTimeEq;
 pub use limits::KeyLimits;
 pub(crate) use revocation::Revocation;
 use revocation::Revoker;
+pub(crate) use worker::WORKER;
+pub use worker::WorkerSecret;
 
 /// What a key allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub enum Scope {
     ForSession,
     /// To allow what a turn asks that the same key started.
     OwnTurns,
+    /// To call tools, and nothing else; whoever may start turns may do this too.
+    Tools,
 }
 
 /// A set of scopes.
@@ -256,7 +262,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Scope {
-    const EACH: [Self; 4] = [Self::Use, Self::Operate, Self::ForSession, Self::OwnTurns];
+    const EACH: [Self; 5] = [Self::Use, Self::Operate, Self::ForSession, Self::OwnTurns, Self::Tools];
 
     /// The one with this name.
     #[must_use]
@@ -272,6 +278,7 @@ impl Scope {
             Self::Operate => "operate",
             Self::ForSession => "approvals:session",
             Self::OwnTurns => "approvals:own",
+            Self::Tools => "tools",
         }
     }
 
@@ -281,13 +288,14 @@ impl Scope {
             Self::Operate => 2,
             Self::ForSession => 4,
             Self::OwnTurns => 8,
+            Self::Tools => 16,
         }
     }
 }
 
 impl Scopes {
     /// Everything.
-    pub const ALL: Self = Self(15);
+    pub const ALL: Self = Self(31);
 
     /// These and no others.
     #[must_use]
@@ -304,12 +312,16 @@ impl Scopes {
     /// Their names.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
-        Scope::EACH.into_iter().filter(|scope| self.has(*scope)).map(Scope::name).collect()
+        Scope::EACH.into_iter().filter(|scope| self.holds(*scope)).map(Scope::name).collect()
     }
 
-    /// Whether this is among them.
+    /// Whether they allow what this one does.
     #[must_use]
     pub fn has(self, scope: Scope) -> bool {
+        self.holds(scope) || (scope == Scope::Tools && self.holds(Scope::Use))
+    }
+
+    fn holds(self, scope: Scope) -> bool {
         self.0 & scope.bit() != 0
     }
 }

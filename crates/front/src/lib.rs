@@ -22,6 +22,7 @@ mod key_store;
 pub mod keys;
 mod lock;
 mod log;
+mod mcp;
 mod metrics;
 mod models;
 mod openai;
@@ -60,7 +61,9 @@ pub use responses::ResponseLimits;
 pub use ring::RingLimits;
 pub use turns::TurnLimits;
 
-use api::{approvals as approval, events, keys as key, threads, turns as turn, usage, workers as worker};
+use api::{
+    approvals as approval, events, keys as key, threads, tools as tool, turns as turn, usage, workers as worker,
+};
 use cors::Origins;
 use guard::{Guard, Needs};
 use host::Hosts;
@@ -76,6 +79,7 @@ use turns::Turns;
 fn routes() -> Vec<Route> {
     const OPEN: Needs = Needs::Nothing;
     const USE: Needs = Needs::Key(Scope::Use);
+    const TOOLS: Needs = Needs::Key(Scope::Tools);
     const OPERATE: Needs = Needs::Key(Scope::Operate);
     vec![
         post("/v1/chat/completions", USE, chat::complete, "Answer a conversation, whole or as a stream")
@@ -121,6 +125,15 @@ fn routes() -> Vec<Route> {
         get("/models", USE, models::list, "The same").answers("Models"),
         get("/v1/models/{id}", USE, models::get, "One model").answers("Model"),
         get("/models/{id}", USE, models::get, "The same").answers("Model"),
+        post("/mcp", TOOLS, mcp::answer, "The tools of all tool servers as one MCP server: a message")
+            .takes("McpMessage")
+            .answers("McpMessage"),
+        get("/mcp", TOOLS, mcp::answer, "The same: what the server has to say by itself, to a legacy caller")
+            .streams("McpMessage"),
+        delete("/mcp", TOOLS, mcp::answer, "The same: the end of a legacy caller's connection"),
+        post("/mcp/", TOOLS, mcp::answer, "The same as POST /mcp").takes("McpMessage").answers("McpMessage"),
+        get("/mcp/", TOOLS, mcp::answer, "The same as GET /mcp").streams("McpMessage"),
+        delete("/mcp/", TOOLS, mcp::answer, "The same as DELETE /mcp"),
         get("/healthz", OPEN, health::alive, "Whether this process works").answers("Health"),
         get("/readyz", OPEN, health::ready, "Whether every group takes turns, and what is missing")
             .answers("Readiness"),
@@ -133,6 +146,15 @@ fn routes() -> Vec<Route> {
             .answers("Restarting"),
         get("/api/wire/{worker}", OPERATE, worker::wire, "The last frames of the connection to a worker")
             .answers("Frames"),
+        get("/api/tools", OPERATE, tool::list, "The tool servers, and what is wrong with each").answers("ToolServers"),
+        get("/api/tools/{name}", OPERATE, tool::get, "One tool server").answers("ToolServer"),
+        get("/api/tools/{name}/frames", OPERATE, tool::frames, "The first and last frames of the connection to it")
+            .answers("ToolFrames"),
+        post("/api/tools/{name}/restart", OPERATE, tool::restart, "Start a tool server anew; its calls are lost")
+            .answers("ToolServerRestarting"),
+        get("/api/tool-calls", OPERATE, tool::calls, "Calls of tools that are over, the newest first")
+            .asks(TOOL_CALLS)
+            .answers("ToolCalls"),
         get("/api/threads", USE, threads::list, "Threads, the newest first").asks(THREADS).answers("Threads"),
         get("/api/threads/{id}", USE, threads::get, "One thread").answers("Thread"),
         get("/api/turns", USE, turn::list, "Turns that run or can still be read, the newest first").answers("Turns"),
@@ -195,6 +217,15 @@ const APPROVALS: &[Parameter] = &[
     Parameter { name: "limit", summary: "how many: 1 to 1000, else 100" },
 ];
 
+const TOOL_CALLS: &[Parameter] = &[
+    Parameter { name: "server", summary: "of this tool server" },
+    Parameter { name: "tool", summary: "of this tool, by the name that its server has for it" },
+    Parameter { name: "key", summary: "of this key" },
+    Parameter { name: "outcome", summary: "succeeded, failed, refused, cancelled, timed_out or lost" },
+    Parameter { name: "before", summary: "`next` of the page before" },
+    Parameter { name: "limit", summary: "how many: 1 to 1000, else 100" },
+];
+
 const USAGE: &[Parameter] = &[
     Parameter { name: "key", summary: "of this key" },
     Parameter { name: "from", summary: "since this day, such as 2026-01-31; else the last 30" },
@@ -205,11 +236,13 @@ const USAGE: &[Parameter] = &[
 pub struct Front {
     /// The workers.
     pub pool: Pool,
+    /// The tool servers; whoever started them stops them.
+    pub tools: tools::Host,
     /// What waits for a decision.
     pub approvals: Approvals,
     /// What survives.
     pub store: Store,
-    /// Where pool and approvals tell what happens.
+    /// Where pool, tool servers and approvals tell what happens.
     pub feed: Feed,
     /// Who may in.
     pub keys: Arc<Keys>,
@@ -267,8 +300,11 @@ pub async fn serve(listener: TcpListener, front: Front, stop: impl Future<Output
     let desk = Arc::new(Desk::new(front, address));
     responses::find_again(&desk).await;
     let stopping = Arc::clone(&desk);
+    let grace = limits.grace;
     let stop = async move {
         stop.await;
+        // Calls of tools end before the connections that their results go to.
+        stopping.tools.idle(grace).await;
         stopping.end_streams();
     };
     let router = route::router(routes(), &desk);
@@ -284,6 +320,8 @@ pub async fn serve(listener: TcpListener, front: Front, stop: impl Future<Output
 /// What every route works with.
 struct Desk {
     pool: Pool,
+    tools: tools::Host,
+    mcp: tools::HttpEndpoint,
     approvals: Approvals,
     store: Store,
     feed: Feed,
@@ -302,14 +340,17 @@ struct Desk {
 
 impl Desk {
     fn new(front: Front, address: Option<String>) -> Self {
-        let Front { pool, approvals, store, feed, keys, settings } = front;
+        let Front { pool, tools, approvals, store, feed, keys, settings } = front;
         let Settings { hosts, cors_origins, profiles, version, heartbeat, requests, responses, turns, .. } = settings;
         let hosts = Hosts::new(hosts.into_iter().chain(address));
+        let mcp = tools::HttpEndpoint::new(&tools, requests.body_bytes_max);
         let guard = Arc::new(Guard::new(hosts, Origins::new(cors_origins), keys, requests));
         let turns = Arc::new(Turns::new(turns));
         let (quotas, answers) = (Quotas::new(store.clone(), Arc::clone(feed.accounts())), Arc::default());
         Self {
             pool,
+            tools,
+            mcp,
             approvals,
             store,
             feed,
@@ -333,6 +374,7 @@ impl Desk {
     fn end_streams(&self) {
         self.feed.log().close();
         self.turns.end();
+        self.mcp.end();
     }
 }
 

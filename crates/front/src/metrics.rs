@@ -1,10 +1,11 @@
 //! What is counted, for Prometheus. Every label has a bounded set of values: routes are matched paths, never what a caller
-//! wrote; kinds, states and outcomes are closed lists; groups are those of the configuration.
+//! wrote; kinds, states and outcomes are closed lists; groups and tool servers are those of the configuration.
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 /// All of it.
@@ -23,6 +24,10 @@ pub(crate) struct Metrics {
     approvals: Family<ApprovalEnd, Counter>,
     continuations: Family<How, Counter>,
     approvals_pending: Gauge,
+    tool_servers: Family<ToolServerState, Gauge>,
+    tool_restarts: Family<ToolServer, Counter>,
+    tool_calls: Family<ToolCallEnd, Counter>,
+    tool_seconds: Family<ToolServer, Histogram, fn() -> Histogram>,
     store_healthy: Gauge,
     store_dropped: Gauge,
 }
@@ -56,6 +61,26 @@ struct ApprovalEnd {
     kind: &'static str,
     outcome: &'static str,
 }
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct ToolServer {
+    server: String,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct ToolServerState {
+    server: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct ToolCallEnd {
+    server: String,
+    outcome: &'static str,
+}
+
+/// From a tool that looks something up to one that waits for a person.
+const TOOL_SECONDS: [f64; 10] = [0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0, 1800.0];
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct How {
@@ -100,6 +125,10 @@ impl Metrics {
             approvals: Family::default(),
             continuations: Family::default(),
             approvals_pending: Gauge::default(),
+            tool_servers: Family::default(),
+            tool_restarts: Family::default(),
+            tool_calls: Family::default(),
+            tool_seconds: Family::new_with_constructor(|| Histogram::new(TOOL_SECONDS)),
             store_healthy: Gauge::default(),
             store_dropped: Gauge::default(),
         };
@@ -128,6 +157,18 @@ impl Metrics {
         registry.register("approvals", "Approvals that are over, by kind and outcome", metrics.approvals.clone());
         registry.register("conversations", "Turns of conversations, by how they began", metrics.continuations.clone());
         registry.register("approvals_pending", "Approvals that wait for a decision", metrics.approvals_pending.clone());
+        registry.register("tool_servers", "Tool servers: 1 for the state each is in", metrics.tool_servers.clone());
+        registry.register("tool_server_restarts", "Restarts of tool servers", metrics.tool_restarts.clone());
+        registry.register(
+            "tool_calls",
+            "Calls of tools that are over, by tool server and outcome",
+            metrics.tool_calls.clone(),
+        );
+        registry.register(
+            "tool_call_seconds",
+            "How long calls of tools took, waits for decisions included, by tool server",
+            metrics.tool_seconds.clone(),
+        );
         registry.register("store_healthy", "1 while everything can be written, else 0", metrics.store_healthy.clone());
         registry.register(
             "store_notes_dropped",
@@ -165,6 +206,22 @@ impl Metrics {
         }
     }
 
+    pub(crate) fn count_tools(&self, notice: &tools::Notice) {
+        use tools::{Notice, ServerState};
+        match notice {
+            Notice::ToolServerState { server, state: ServerState::Restarting, .. } => {
+                self.tool_restarts.get_or_create(&ToolServer { server: server.to_string() }).inc();
+            }
+            Notice::ToolCalled { server, outcome, took, .. } => {
+                let labels = ToolCallEnd { server: server.to_string(), outcome };
+                self.tool_calls.get_or_create(&labels).inc();
+                let labels = ToolServer { server: server.to_string() };
+                self.tool_seconds.get_or_create(&labels).observe(took.as_secs_f64());
+            }
+            Notice::ToolServerState { .. } | Notice::ToolsChanged => {}
+        }
+    }
+
     pub(crate) fn count_continuation(&self, continuation: Continuation) {
         let how = match continuation {
             Continuation::Begun => "begun",
@@ -178,7 +235,13 @@ impl Metrics {
     }
 
     /// Takes down how everything is now.
-    pub(crate) fn look(&self, pool: &workers::Pool, approvals: &approvals::Approvals, store: &store::Store) {
+    pub(crate) fn look(&self, desk: &crate::Desk) {
+        let crate::Desk { pool, tools, approvals, store, .. } = desk;
+        self.tool_servers.clear();
+        for (server, state) in tools.states() {
+            let labels = ToolServerState { server: server.to_string(), state: state.name() };
+            self.tool_servers.get_or_create(&labels).set(1);
+        }
         self.workers.clear();
         self.turns_running.clear();
         for worker in pool.workers() {

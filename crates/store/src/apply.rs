@@ -25,6 +25,11 @@ pub(crate) fn apply(connection: &Connection, change: &Change) -> rusqlite::Resul
         }
         Change::ThreadGone { id } => connection.execute("DELETE FROM threads WHERE id = ?", [id]).map(drop),
         Change::ResponseGone { id } => connection.execute("DELETE FROM responses WHERE id = ?", [id]).map(drop),
+        Change::ToolList(row) => put(connection, row),
+        Change::ToolListGone { server } => {
+            connection.execute("DELETE FROM tool_lists WHERE server = ?", [server]).map(drop)
+        }
+        Change::ToolCall(row) => put(connection, row),
     }
 }
 

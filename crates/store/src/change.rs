@@ -2,7 +2,7 @@
 
 use rusqlite::ToSql;
 
-use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, UsageAdded};
+use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded};
 use crate::table::Table;
 
 /// One change: a whole row put, a row removed, an entry or a sum added.
@@ -48,6 +48,15 @@ pub enum Change {
     Key(Key),
     /// Adds to the usage of a key, thread and day.
     Usage(UsageAdded),
+    /// Puts what a tool server offers.
+    ToolList(ToolList),
+    /// Removes what a tool server offered.
+    ToolListGone {
+        /// The server's name.
+        server: String,
+    },
+    /// Adds a call to the audit of tools. One whose id is there already is rejected.
+    ToolCall(ToolCall),
 }
 
 /// The row that a change is about; two changes with the same subject are one, the later.
@@ -59,13 +68,14 @@ pub(crate) enum Subject {
     Response(String),
     Key(String),
     Usage(String, String, String),
+    ToolList(String),
 }
 
 impl Change {
     /// `None` for what is only ever added, or depends on what is there, and so never stands for another.
     pub(crate) fn subject(&self) -> Option<Subject> {
         Some(match self {
-            Self::Audit(_) | Self::ResponseIfStill { .. } => return None,
+            Self::Audit(_) | Self::ToolCall(_) | Self::ResponseIfStill { .. } => return None,
             Self::Approval(row) => Subject::Approval(row.id.clone()),
             Self::ParkedCall(row) => Subject::ParkedCall(row.id.clone(), row.key.clone(), row.thread.clone()),
             Self::ParkedCallDone { id, key, thread } => Subject::ParkedCall(id.clone(), key.clone(), thread.clone()),
@@ -75,12 +85,17 @@ impl Change {
             Self::ResponseGone { id } => Subject::Response(id.clone()),
             Self::Key(row) => Subject::Key(row.id.clone()),
             Self::Usage(row) => Subject::Usage(row.key.clone(), row.thread.clone(), row.day.clone()),
+            Self::ToolList(row) => Subject::ToolList(row.server.clone()),
+            Self::ToolListGone { server } => Subject::ToolList(server.clone()),
         })
     }
 
     /// Whether people would miss it more than a thread's last use: it is then the last to be dropped at a bound.
     pub(crate) fn is_evidence(&self) -> bool {
-        matches!(self, Self::Approval(_) | Self::Audit(_) | Self::ParkedCall(_) | Self::ParkedCallDone { .. })
+        matches!(
+            self,
+            Self::Approval(_) | Self::Audit(_) | Self::ParkedCall(_) | Self::ParkedCallDone { .. } | Self::ToolCall(_)
+        )
     }
 
     /// About how many bytes it holds.
@@ -97,6 +112,9 @@ impl Change {
                 Self::ParkedCallDone { id, key, thread } => id.len() + key.len() + thread.len(),
                 Self::ThreadGone { id } | Self::ResponseGone { id } => id.len(),
                 Self::Usage(row) => row.key.len() + row.thread.len() + row.day.len(),
+                Self::ToolList(row) => bytes_of(&row.cells()),
+                Self::ToolListGone { server } => server.len(),
+                Self::ToolCall(row) => bytes_of(&row.cells()),
             }
     }
 }

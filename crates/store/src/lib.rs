@@ -1,4 +1,5 @@
-//! What must survive: approvals and their audit, parked calls, threads, responses, keys and usage, in one SQLite file.
+//! What must survive: approvals and their audit, parked calls, threads, responses, keys, usage, and the lists and the audit of
+//! tools, in one SQLite file.
 //!
 //! There are two ways in. [`Store::commit`] is durable when it returns, and all that wait for it at the same time share one
 //! transaction. [`Store::note`] returns at once and is written behind, the last value of a row standing for those before it.
@@ -45,8 +46,8 @@ pub use desk::Counts;
 pub use error::{OpenError, ReadError, WriteError};
 pub use health::Health;
 pub use limits::Limits;
-pub use reader::{ApprovalFilter, ParkedCallFilter, Reader, ThreadFilter, UsageFilter};
-pub use rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, UsageAdded};
+pub use reader::{ApprovalFilter, ParkedCallFilter, Reader, ThreadFilter, ToolCallFilter, UsageFilter};
+pub use rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded};
 pub use store::Store;
 pub use sweep::{Keep, Retention, Swept};
-pub use words::{ApprovalState, ParkedCallState, TurnState};
+pub use words::{ApprovalState, ParkedCallState, ToolCallOutcome, TurnState};

@@ -6,7 +6,8 @@ use rusqlite::Connection;
 /// Written into every file of ours, so that another program's is recognised: "SwBd".
 pub(crate) const APPLICATION_ID: i32 = 0x5377_4264;
 
-const STEPS: &[&str] = &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")];
+const STEPS: &[&str] =
+    &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql"), include_str!("migrations/0003.sql")];
 
 /// The version of a file with all steps done.
 pub(crate) fn latest() -> u32 {
@@ -53,5 +54,24 @@ mod tests {
 
         migrate_with(&mut connection, &[first, "CREATE TABLE b (x)"]).unwrap();
         assert_eq!(version(&connection).unwrap(), 2);
+    }
+
+    #[test]
+    fn a_file_of_any_earlier_version_becomes_one_of_today_and_keeps_its_rows() {
+        let tables_of = |connection: &Connection| {
+            let sql = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema ORDER BY name)";
+            connection.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap()
+        };
+        let mut new = Connection::open_in_memory().unwrap();
+        migrate(&mut new).unwrap();
+        for earlier in 1..STEPS.len() {
+            let mut connection = Connection::open_in_memory().unwrap();
+            migrate_with(&mut connection, &STEPS[..earlier]).unwrap();
+            connection.execute("INSERT INTO usage VALUES ('k', 't', '2026-01-31', 1, 2, 3, 4, 5)", []).unwrap();
+            migrate(&mut connection).unwrap();
+            assert_eq!((version(&connection).unwrap(), tables_of(&connection)), (latest(), tables_of(&new)));
+            let kept: u32 = connection.query_row("SELECT turns FROM usage", [], |row| row.get(0)).unwrap();
+            assert_eq!(kept, 5, "from version {earlier}");
+        }
     }
 }

@@ -4,9 +4,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::error::ReadError;
-use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, UsageAdded};
+use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded};
 use crate::table::{self, Table};
-use crate::words::{ApprovalState, ParkedCallState, TurnState};
+use crate::words::{ApprovalState, ParkedCallState, ToolCallOutcome, TurnState};
 
 /// One state of the store: all that is asked of one reader fits together.
 pub struct Reader {
@@ -83,6 +83,23 @@ pub struct UsageFilter {
     pub from_day: Option<String>,
     /// On this day or earlier.
     pub to_day: Option<String>,
+}
+
+/// Which calls of tools; what is `None` does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct ToolCallFilter {
+    /// Of this tool server.
+    pub server: Option<String>,
+    /// Of this tool, by the name that its server has for it.
+    pub tool: Option<String>,
+    /// Of this key's callers.
+    pub key: Option<String>,
+    /// That ended so.
+    pub outcome: Option<ToolCallOutcome>,
+    /// With a smaller id, that is, older than this one: the last of the page before.
+    pub before: Option<String>,
+    /// So many at most; `None` is all.
+    pub rows_max: Option<u32>,
 }
 
 impl Reader {
@@ -202,6 +219,23 @@ impl Reader {
         let sums = ["input", "cached", "output", "reasoning", "turns"].map(sum).join(", ");
         let query = usage_query(filter).then("GROUP BY day, key ORDER BY day DESC, key LIMIT ?", rows_max.into());
         self.usage_rows(&format!("SELECT key, '' AS thread, day, {sums} FROM usage"), &query)
+    }
+
+    /// What the tool server offered last.
+    pub fn tool_list(&self, server: &str) -> Result<Option<ToolList>, ReadError> {
+        self.row(Query::default().and("server = ?", server))
+    }
+
+    /// Calls of tools, the newest first.
+    pub fn tool_calls(&self, filter: &ToolCallFilter) -> Result<Vec<ToolCall>, ReadError> {
+        let ToolCallFilter { server, tool, key, outcome, before, rows_max } = filter;
+        let mut query = Query::default();
+        query.when("server = ?", server.clone());
+        query.when("tool = ?", tool.clone());
+        query.when("key = ?", key.clone());
+        query.when("outcome = ?", outcome.map(|outcome| outcome.as_str().to_owned()));
+        query.when("id < ?", before.clone());
+        self.rows(&query.then("ORDER BY id DESC LIMIT ?", limit(*rows_max)))
     }
 
     fn usage_rows(&self, select: &str, query: &Query) -> Result<Vec<UsageAdded>, ReadError> {

@@ -1,6 +1,6 @@
 //! The rows as plain structs. Times are unix milliseconds, ids are text, and what is JSON is kept as the text it came as.
 
-use crate::words::{ApprovalState, ParkedCallState, TurnState};
+use crate::words::{ApprovalState, ParkedCallState, ToolCallOutcome, TurnState};
 
 /// A worker's request that waits, or waited, for a decision. Its worker is told only after the decision is committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,6 +192,50 @@ pub struct UsageAdded {
     pub reasoning: i64,
     /// Turns.
     pub turns: i64,
+}
+
+/// What a tool server offered last: served while it is restarted, and only as long as its configuration is the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolList {
+    /// The server's name.
+    pub server: String,
+    /// The hash of its configuration.
+    pub hash: String,
+    /// What the server calls its version; empty if it names none.
+    pub version: String,
+    /// The list, as JSON.
+    pub body: String,
+    /// When it was listed.
+    pub at: i64,
+}
+
+/// One call of a tool server's tool, never changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    /// Ours, a UUIDv7.
+    pub id: String,
+    /// When it came.
+    pub at: i64,
+    /// The id of the caller's key.
+    pub key: String,
+    /// What the caller is called, such as `mcp` or the name of a worker.
+    pub caller: String,
+    /// The tool server.
+    pub server: String,
+    /// The tool, by the name that its server has for it.
+    pub tool: String,
+    /// How long it took, in milliseconds, the wait for a decision included.
+    pub took_ms: i64,
+    /// How long its arguments were.
+    pub request_bytes: i64,
+    /// How long its result was, before any of it was cut off.
+    pub result_bytes: i64,
+    /// What became of it.
+    pub outcome: ToolCallOutcome,
+    /// What else is to be known.
+    pub detail: Option<String>,
+    /// The id of the approval that it waited for, where there was one.
+    pub approval: Option<String>,
 }
 
 impl UsageAdded {

@@ -106,6 +106,7 @@ impl Store {
             },
             parked_calls: self.sweep_shelf(Shelf::ParkedCalls, retention.parked_calls, now).await?,
             usage: self.sweep_shelf(Shelf::Usage, retention.usage, now).await?,
+            tool_audit: self.sweep_shelf(Shelf::ToolAudit, retention.tool_audit, now).await?,
         })
     }
 

@@ -20,6 +20,8 @@ pub struct Retention {
     pub parked_calls: Keep,
     /// Days of usage.
     pub usage: Keep,
+    /// Calls of tool servers' tools.
+    pub tool_audit: Keep,
 }
 
 /// How much is kept of one table.
@@ -41,6 +43,7 @@ impl Default for Retention {
             responses_bytes_max: 4 << 30,
             parked_calls: Keep { age_max: 30 * day, rows_max: 100_000 },
             usage: Keep { age_max: 366 * day, rows_max: 1_000_000 },
+            tool_audit: Keep { age_max: 90 * day, rows_max: 1_000_000 },
         }
     }
 }
@@ -58,6 +61,8 @@ pub struct Swept {
     pub parked_calls: u64,
     /// Days of usage, each of one key and thread.
     pub usage: u64,
+    /// Calls of tool servers' tools.
+    pub tool_audit: u64,
 }
 
 /// A part of a sweep that is one transaction at most.
@@ -76,6 +81,7 @@ pub(crate) enum Shelf {
     Responses { bytes_max: usize },
     ParkedCalls,
     Usage,
+    ToolAudit,
 }
 
 /// Removes one slice and says how many rows it had; fewer than its most means that nothing is left to remove.
@@ -88,6 +94,7 @@ pub(crate) fn remove(connection: &Connection, slice: &Slice) -> rusqlite::Result
         Shelf::Responses { .. } => ("responses", "rowid", "created_at", "true"),
         Shelf::ParkedCalls => ("parked_calls", "rowid", "created_at", "state <> 'waiting'"),
         Shelf::Usage => ("usage", "key, thread, day", "day", "true"),
+        Shelf::ToolAudit => ("tool_audit", "rowid", "at", "true"),
     };
     let old = match shelf {
         Shelf::Responses { .. } => format!("(created_at < {oldest} OR expires_at <= {now})"),

@@ -4,7 +4,7 @@
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
 
-use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread};
+use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, ToolCall, ToolList};
 
 /// A struct that is a row of a table.
 pub(crate) trait Table: Sized {
@@ -55,6 +55,10 @@ tables! {
         id key thread turn previous status body created_at expires_at;
     Key in "keys" by [id]:
         id name hash scopes profiles limits created_at last_used_at revoked_at;
+    ToolList in "tool_lists" by [server]:
+        server hash version body at;
+    ToolCall in "tool_audit" by []:
+        id at key caller server tool took_ms request_bytes result_bytes outcome detail approval;
 }
 
 /// `SELECT` with all columns and then the sum, up to the name of the table.

@@ -76,6 +76,24 @@ words! {
 }
 
 words! {
+    /// What became of a call of a tool server's tool.
+    ToolCallOutcome {
+        /// The tool did what it was asked to.
+        Succeeded = "succeeded",
+        /// The tool says that it failed.
+        Failed = "failed",
+        /// It was never called: its arguments were wrong, or nobody allowed it.
+        Refused = "refused",
+        /// The caller no longer wanted it.
+        Cancelled = "cancelled",
+        /// Its answer took too long.
+        TimedOut = "timed_out",
+        /// Its server was gone before it answered; the work may have been done.
+        Lost = "lost",
+    }
+}
+
+words! {
     /// Whether a thread's last turn is over.
     TurnState {
         /// It was running when this was written.

@@ -61,7 +61,7 @@ async fn climb(process: &mut Process, stdin: &Stdin, ladder: Ladder) -> Exit {
                 match rung {
                     Rung::CloseStdin => stdin.close(),
                     Rung::Terminate | Rung::TerminateAgain => process.terminate(),
-                    Rung::Kill => process.kill(),
+                    Rung::Kill => _ = process.kill(),
                 }
             }
             Step::WaitUntil(until) => {

@@ -183,6 +183,7 @@ impl Detached {
             rung: None,
             lifetime: age(self.identity),
             was_short_of_memory: self.oom_kills.have_grown(),
+            left_behind: 0,
             stderr: self.log.tail(),
         }
     }

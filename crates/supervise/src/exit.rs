@@ -27,6 +27,8 @@ pub struct Exit {
     /// Whether the kernel, while it lived, killed a process of our memory cgroup (or, where that is not told, of the
     /// machine) for lack of memory.
     pub was_short_of_memory: bool,
+    /// How many processes that it had started outlived it; they were killed.
+    pub left_behind: usize,
     /// The end of what it wrote to stderr.
     pub stderr: StderrTail,
 }
@@ -61,7 +63,7 @@ impl From<ExitStatus> for Ending {
 
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { program, pid, ending, rung, lifetime, was_short_of_memory: _, stderr } = self;
+        let Self { program, pid, ending, rung, lifetime, was_short_of_memory: _, left_behind: _, stderr } = self;
         write!(f, "{program} (pid {pid}) {ending} after {lifetime:.1?}")?;
         if self.reason() == EndReason::OutOfMemory {
             f.write_str(", out of memory")?;
@@ -137,6 +139,7 @@ mod tests {
             rung,
             lifetime: Duration::from_millis(3210),
             was_short_of_memory: false,
+            left_behind: 0,
             stderr: StderrTail { text: stderr.into(), total_bytes: stderr.len() as u64, starts_mid_line: false },
         };
         format!("{exit}\n")

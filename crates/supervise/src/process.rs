@@ -34,6 +34,7 @@ struct Reaped {
     ending: Ending,
     at: Instant,
     was_short_of_memory: bool,
+    left_behind: usize,
 }
 
 impl Process {
@@ -58,6 +59,16 @@ impl Process {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.watch.pid().as_raw_pid().cast_unsigned()
+    }
+
+    /// The processor time that it has used up to now, all its threads together.
+    #[must_use]
+    pub fn processor_time(&self) -> Option<Duration> {
+        let line = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).ok()?;
+        // The name before may hold spaces and brackets; the times are the 12th and 13th word behind it.
+        let (_, words) = line.rsplit_once(')')?;
+        let ticks: u64 = words.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum();
+        Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
     }
 
     /// The end of what it has written to stderr up to now.
@@ -104,17 +115,19 @@ impl Process {
         }
     }
 
-    pub(crate) fn kill(&mut self) {
+    /// Kills all of it that runs; how many that were.
+    pub(crate) fn kill(&mut self) -> usize {
         if self.reaped.is_some() {
-            return;
+            return 0;
         }
-        self.tree.kill();
+        let killed = self.tree.kill();
         // The tree is blind when no descriptor is left to look with; the group needs none.
         if let Some(group) = self.group() {
             kill_process_group(group, Signal::KILL).ok();
             // The leader may have moved itself to another group.
             kill_process(group, Signal::KILL).ok();
         }
+        killed
     }
 
     /// The group, as long as nobody else can have its number.
@@ -131,17 +144,19 @@ impl Process {
             rung: None,
             lifetime: until - self.started,
             was_short_of_memory: self.reaped.is_some_and(|reaped| reaped.was_short_of_memory),
+            left_behind: self.reaped.map_or(0, |reaped| reaped.left_behind),
             stderr: self.stderr.tail(),
         }
     }
 
     fn reap(&mut self) -> Ending {
-        self.kill();
+        let left_behind = self.kill();
         let ending = match self.leader.try_wait() {
             Ok(Some(status)) => status.into(),
             Ok(None) | Err(_) => Ending::Unknown,
         };
-        self.reaped = Some(Reaped { ending, at: Instant::now(), was_short_of_memory: self.oom_kills.have_grown() });
+        let was_short_of_memory = self.oom_kills.have_grown();
+        self.reaped = Some(Reaped { ending, at: Instant::now(), was_short_of_memory, left_behind });
         ending
     }
 }

@@ -109,6 +109,7 @@ mod tests {
             rung: None,
             lifetime: Duration::from_secs(1),
             was_short_of_memory,
+            left_behind: 0,
             stderr: StderrTail { text: stderr.into(), ..StderrTail::default() },
         }
     }

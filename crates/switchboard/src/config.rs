@@ -11,6 +11,7 @@ mod secret;
 #[cfg(test)]
 mod tests;
 mod variables;
+mod watch;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,11 +24,14 @@ use workers::{Profile, Transport};
 
 pub(crate) use kind::{parse_duration, show_duration};
 pub(crate) use load::load;
+pub(crate) use meaning::tools::refusal as refused_url;
+pub(crate) use nearest::nearest;
 use problem::Problem;
 pub(crate) use problem::Problems;
 use reading::Reading;
 pub(crate) use reading::{File, Flag, Section, Typed};
 pub(crate) use secret::Secret;
+pub(crate) use watch::Watch;
 
 use crate::worker::Worker;
 
@@ -48,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) groups: Vec<Group>,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) approvals: Approvals,
+    /// In the order of their names.
+    pub(crate) tools: Vec<tools::Server>,
     pub(crate) limits: Limits,
     /// How much is kept of what only grows.
     pub(crate) retention: store::Retention,
@@ -65,6 +71,8 @@ pub(crate) struct Group {
     pub(crate) cwd: PathBuf,
     /// Variables of ours that its workers may see.
     pub(crate) env: Vec<String>,
+    /// Whether its workers have the tools of tool servers.
+    pub(crate) tools: bool,
     pub(crate) turns_max: usize,
     pub(crate) threads_loaded_max: usize,
     pub(crate) open_files_max: Option<usize>,
@@ -113,6 +121,7 @@ pub(crate) struct Limits {
     pub(crate) requests: front::RequestLimits,
     pub(crate) responses: front::ResponseLimits,
     pub(crate) turns: front::TurnLimits,
+    pub(crate) tools: tools::Limits,
 }
 
 /// What is logged, and how.
@@ -157,8 +166,9 @@ pub(crate) fn resolve(typed: &Typed) -> Result<Resolved, Problems> {
     }
     let mut reading = Reading::new(typed, root.get_ref());
     let config = meaning::config(&mut reading, &typed.variables);
+    let mut warnings = std::mem::take(&mut reading.warnings);
     let sections = reading.finish().map_err(Problems)?;
-    let mut warnings = variables::unknown(&typed.variables, &sections);
+    warnings.extend(variables::unknown(&typed.variables, &sections));
     warnings.extend(clear_text(config.listen));
     Ok(Resolved { config, sections, warnings, file: typed.file.as_ref().map(|file| file.path.clone()) })
 }

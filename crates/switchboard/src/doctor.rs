@@ -2,6 +2,7 @@
 
 mod finding;
 mod machine;
+mod tools;
 mod workers;
 
 use std::path::PathBuf;
@@ -54,6 +55,7 @@ async fn examine(resolved: &Resolved) -> Vec<Finding> {
     for group in &config.groups {
         findings.extend(workers::examine(group, config).await);
     }
+    findings.extend(tools::examine(config).await);
     findings
 }
 

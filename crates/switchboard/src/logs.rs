@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry;
@@ -13,8 +13,7 @@ use crate::config::{Log, LogFormat};
 
 /// Logs from here on, everything of this process.
 pub(crate) fn start(log: &Log) {
-    // The level was read with the configuration.
-    let levels: Targets = log.level.parse().unwrap_or_default();
+    let levels = levels(&log.level);
     let is_json = match log.format {
         LogFormat::Json => true,
         LogFormat::Text => false,
@@ -28,4 +27,41 @@ pub(crate) fn start(log: &Log) {
     };
     // A process logs once; only a second start could fail.
     debug_assert!(started.is_ok());
+}
+
+fn levels(level: &str) -> Targets {
+    // The level was read with the configuration.
+    let levels: Targets = level.parse().unwrap_or_default();
+    if level.contains(TALKATIVE) {
+        return levels;
+    }
+    // At `info` it repeats what callers of tools say, and at `warn`, with each error, what tools answer.
+    let at_most = |most: LevelFilter| levels.default_level().map_or(most, |level| level.min(most));
+    let (all, answers) = (at_most(LevelFilter::WARN), at_most(LevelFilter::ERROR));
+    levels.with_target(TALKATIVE, all).with_target(TALKATIVE_OF_ANSWERS, answers)
+}
+
+/// The library under the tools' endpoint.
+const TALKATIVE: &str = "rmcp";
+const TALKATIVE_OF_ANSWERS: &str = "rmcp::service";
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::levels;
+
+    #[test]
+    fn what_callers_say_is_logged_only_by_request() {
+        assert!(!levels("info").would_enable("rmcp::service", &Level::INFO));
+        assert!(levels("info").would_enable("rmcp::transport", &Level::WARN));
+        for level in ["trace", "info", "warn", "info,tools=debug"] {
+            assert!(!levels(level).would_enable("rmcp::service", &Level::WARN), "{level}");
+            assert!(levels(level).would_enable("rmcp::service", &Level::ERROR), "{level}");
+        }
+        assert!(!levels("off").would_enable("rmcp::service", &Level::ERROR));
+        assert!(levels("info").would_enable("tools", &Level::INFO));
+        assert!(!levels("error").would_enable("rmcp::service", &Level::WARN));
+        assert!(levels("info,rmcp=debug").would_enable("rmcp::service", &Level::DEBUG));
+    }
 }

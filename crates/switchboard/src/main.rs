@@ -16,6 +16,7 @@ mod schema;
 mod serve;
 mod server;
 mod signals;
+mod tools;
 mod worker;
 
 use std::future::Future;
@@ -50,6 +51,8 @@ enum Command {
     Keys(operate::keys::Keys),
     /// Show how many tokens the keys of a running server have used
     Usage(operate::usage::Usage),
+    /// List the MCP tool servers, check them, call their tools, or offer them to an MCP client
+    Tools(tools::Tools),
     /// Look for what is wrong here, and say what to do
     Doctor(doctor::Doctor),
     /// Put the same load on this or any other server of the OpenAI API, and say how it bears it
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Approvals(approvals) => wait_for(operate::approvals::run(&approvals)),
         Command::Keys(keys) => wait_for(operate::keys::run(&keys)),
         Command::Usage(usage) => wait_for(operate::usage::run(&usage)),
+        Command::Tools(tools) => tools::run(&tools),
         Command::Doctor(doctor) => wait_for(doctor::run(&doctor)),
         Command::Bench(bench) => wait_for_many(bench::run(&bench)),
         Command::Schema(schema) => schema::run(&schema),

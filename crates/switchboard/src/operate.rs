@@ -39,12 +39,16 @@ pub(crate) struct ServerFlags {
     pub(crate) config: Option<PathBuf>,
     /// Print the server's answer as JSON
     #[arg(long, global = true)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl ServerFlags {
     /// Asks the server and prints what it says.
-    async fn ask<F>(&self, ask: impl FnOnce(Server) -> F, to_text: impl FnOnce(&Value) -> String) -> Result<ExitCode>
+    pub(crate) async fn ask<F>(
+        &self,
+        ask: impl FnOnce(Server) -> F,
+        to_text: impl FnOnce(&Value) -> String,
+    ) -> Result<ExitCode>
     where
         F: Future<Output = Result<Value, ServerError>>,
     {
@@ -71,7 +75,7 @@ impl ServerFlags {
 }
 
 /// A field of an answer as it stands in a table: escaped, on one line.
-fn cell(value: &Value) -> String {
+pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "–".into(),
         Value::String(text) => escaped_line(text),
@@ -80,13 +84,17 @@ fn cell(value: &Value) -> String {
 }
 
 /// The rows of a list in an answer.
-fn rows<const COLUMNS: usize>(answer: &Value, list: &str, fields: [&str; COLUMNS]) -> Vec<[String; COLUMNS]> {
+pub(crate) fn rows<const COLUMNS: usize>(
+    answer: &Value,
+    list: &str,
+    fields: [&str; COLUMNS],
+) -> Vec<[String; COLUMNS]> {
     let items = answer[list].as_array().map(Vec::as_slice).unwrap_or_default();
     items.iter().map(|item| fields.map(|field| cell(&item[field]))).collect()
 }
 
 /// An id as one segment of a path.
-fn segment(id: &str) -> String {
+pub(crate) fn segment(id: &str) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
     id.bytes().map(|byte| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

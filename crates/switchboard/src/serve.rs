@@ -1,10 +1,14 @@
 //! `switchboard serve`: the one place that joins the parts. Everything is made in the order in which it depends on the
 //! rest, and ends in the opposite one.
 
+mod access;
 mod journal;
 mod parts;
 mod sweeping;
 
+pub(crate) use journal::log_tools;
+
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use workers::Pool;
 
-use crate::config::{self, Config, Flag, Resolved};
+use crate::config::{self, Config, Flag, Resolved, Watch};
 use crate::print::{Form, print};
 use crate::server::{Announced, Announcement, announce};
 use crate::signals::Signals;
@@ -72,8 +76,9 @@ pub(crate) async fn run(serve: &Serve) -> Result<ExitCode> {
     logs::start(&resolved.config.log);
     resolved.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let mut signals = Signals::new()?;
+    let watch = Watch::new(serve.config.as_deref(), serve.flags(), &resolved);
     let running = tokio::select! {
-        running = Running::start(resolved) => running?,
+        running = Running::start(resolved, watch) => running?,
         () = signals.next() => return Ok(ExitCode::from(STOPPED_AT_ONCE)),
     };
     print(&running.welcome(Form::of(serve.json)))?;
@@ -99,6 +104,8 @@ struct Running {
     address: SocketAddr,
     listener: TcpListener,
     front: Front,
+    /// Tells when other tool servers are configured.
+    watch: Watch,
     /// The key that the first start has made.
     first_key: Option<NewKey>,
     /// The groups in whose place the demo worker runs.
@@ -108,7 +115,7 @@ struct Running {
 }
 
 impl Running {
-    async fn start(resolved: Resolved) -> Result<Self> {
+    async fn start(resolved: Resolved, watch: Watch) -> Result<Self> {
         let mut config = resolved.config;
         let adoption = supervise::adopt_orphans().context("cannot become the parent of orphans")?;
         let (ledger, leftovers) = Ledger::open(&config.state_dir)?;
@@ -121,16 +128,24 @@ impl Running {
         let approvals = Approvals::open(store.clone(), settings, journal::of_approvals(&feed)).await?;
         let (keys, first_key) = Keys::open(&store, config.key.as_ref().map(config::Secret::reveal)).await?;
         let token = keys.add_local()?.reveal().to_owned();
+        let tools = tools::Host::start(tools::Plan {
+            servers: config.tools.clone(),
+            limits: config.limits.tools.clone(),
+            owner: ledger.owner(),
+            store: Some(store.clone()),
+            approvals: Some(approvals.clone()),
+            notify: journal::of_tools(&feed),
+        });
         let replaced = parts::replace_missing(&mut config.groups);
-        let plan = parts::plan(&config)?;
+        let plan = parts::plan(&config, access::to_tools(&config, address, &keys)?)?;
         let pool = Pool::start(plan, store.clone(), approvals.clone(), ledger, journal::of_workers(&feed));
         let settings = parts::front(&config);
-        let front = Front { pool, approvals, store, feed, keys: Arc::new(keys), settings };
+        let front = Front { pool, tools, approvals, store, feed, keys: Arc::new(keys), settings };
         let announcement = Announcement { address, pid: std::process::id(), token };
         let announced = announce(&config.state_dir, &announcement)
             .with_context(|| format!("cannot write into {}", config.state_dir.display()))?;
         tracing::info!(%address, state_dir = %config.state_dir.display(), "serving");
-        Ok(Self { config, address, listener, front, first_key, replaced, _rest: (announced, adoption) })
+        Ok(Self { config, address, listener, front, watch, first_key, replaced, _rest: (announced, adoption) })
     }
 
     /// What whoever starts it is told: where it serves, and the key that is shown once.
@@ -149,8 +164,8 @@ impl Running {
 
     /// Serves until a signal comes, then lets turns end; a second signal ends everything at once.
     async fn until_stopped(self, signals: &mut Signals) -> Result<ExitCode> {
-        let Self { config, listener, front, _rest, .. } = self;
-        let (pool, store) = (front.pool.clone(), front.store.clone());
+        let Self { config, listener, front, mut watch, _rest, .. } = self;
+        let (pool, tools, store) = (front.pool.clone(), front.tools.clone(), front.store.clone());
         let (tell_front, told) = oneshot::channel::<()>();
         let serving = front::serve(listener, front, async { _ = told.await });
         tokio::pin!(serving);
@@ -158,6 +173,7 @@ impl Running {
         tokio::select! {
             () = &mut serving => {}
             () = signals.next() => {}
+            never = follow(&mut watch, &tools) => match never {},
             never = sweeping::sweep(&store, config.retention, &pool, idle) => match never {},
         }
         let grace = config.drain_grace;
@@ -171,6 +187,8 @@ impl Running {
         };
         let ending = async {
             tokio::join!(serving, ending);
+            // After the turns that may call them, and before the store that keeps what they were called for.
+            tools.stop().await;
             store.close().await
         };
         tokio::select! {
@@ -185,6 +203,15 @@ impl Running {
                 Ok(ExitCode::SUCCESS)
             }
         }
+    }
+}
+
+/// Makes the tool servers those of the configuration file, whenever it is changed; for ever.
+async fn follow(watch: &mut Watch, tools: &tools::Host) -> Infallible {
+    loop {
+        let servers = watch.changed().await;
+        tracing::info!(servers = servers.len(), "other tool servers are configured");
+        tools.apply(servers);
     }
 }
 

@@ -74,6 +74,11 @@ impl Server {
         Ok(Self { address: Address::of(announcement.address), key: Secret::new(announcement.token) })
     }
 
+    /// Its MCP endpoint, as the tool crate reaches it.
+    pub(crate) fn mcp(&self) -> tools::Remote {
+        tools::Remote { url: format!("{self}/mcp"), token: self.key.reveal().into() }
+    }
+
     /// What a route says of which the status matters more than success.
     pub(crate) async fn look<T: DeserializeOwned>(&self, path: &str) -> Result<(u16, T), ServerError> {
         let looking = async {

@@ -59,6 +59,7 @@ fn plan(state_dir: &Path, command: Vec<OsString>) -> Result<Plan, Box<dyn Error>
         turns_max: 64,
         threads_loaded_max: 64,
         rlimits: Rlimits::default(),
+        tools: None,
     };
     Ok(Plan {
         groups: vec![group],

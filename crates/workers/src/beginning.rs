@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::board::Place;
 use crate::notice::Notice;
-use crate::plan::{Order, ThreadChoice};
+use crate::plan::{Group, Order, ThreadChoice};
 use crate::post::{Link, Loaded, Post};
 use crate::refused::Refused;
 use crate::running::{Held, Running};
@@ -118,7 +118,7 @@ impl Beginning {
         link: &Link,
     ) -> Result<(codex::Turn, store::Thread), Refused> {
         self.make_room(shared, link).await;
-        let thread = self.open(link).await?;
+        let thread = self.open(shared.group(post), link).await?;
         shared.board().loaded(self.place.lease, thread.id());
         let record = store::Thread {
             id: thread.id().into(),
@@ -171,15 +171,15 @@ impl Beginning {
         }
     }
 
-    async fn open(&self, link: &Link) -> Result<Thread, Refused> {
+    async fn open(&self, group: &Group, link: &Link) -> Result<Thread, Refused> {
         Ok(match &self.order.thread {
             ThreadChoice::New(options) if self.begins_with_history(link) => {
-                let begun = link.client.start_thread_from(self.order.history.clone(), options.clone());
+                let begun = link.client.start_thread_from(self.order.history.clone(), group.opened(options));
                 begun.await.map_err(Refused::History)?
             }
-            ThreadChoice::New(options) => link.client.start_thread(options.clone()).await?,
+            ThreadChoice::New(options) => link.client.start_thread(group.opened(options)).await?,
             ThreadChoice::Fork { thread, last_turn, options } => {
-                link.client.fork_thread(thread, last_turn, options.clone()).await?
+                link.client.fork_thread(thread, last_turn, group.opened(options)).await?
             }
             ThreadChoice::Existing(id, options) => {
                 let loaded =
@@ -188,7 +188,7 @@ impl Beginning {
                     Some(thread) => thread,
                     None => {
                         self.fetch(link, id).await;
-                        link.client.resume_thread(id, options.clone()).await?
+                        link.client.resume_thread(id, group.opened(options)).await?
                     }
                 }
             }

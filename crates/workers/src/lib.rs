@@ -35,7 +35,7 @@ pub use codex::ModelSummary as ModelView;
 pub use limits::Limits;
 pub use notice::{At, Notice, Notify};
 pub use parked::{NoSuchCall, ToolResult};
-pub use plan::{Afterwards, Caller, Group, Order, Plan, Profile, Reach, ThreadChoice, Transport};
+pub use plan::{Afterwards, Caller, Group, Order, Plan, Profile, Reach, ThreadChoice, ToolsAccess, Transport};
 pub use pool::{NoSuchWorker, Pool};
 pub use refused::Refused;
 pub use tip::{Tip, TipClaim};

@@ -1,6 +1,7 @@
 //! What the pool is made of, and what a caller orders from it.
 
 mod plain;
+mod tools;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use codex::{ApprovalPolicy, Endpoint, Sandbox, ThreadOptions, TurnOptions};
 use serde_json::Value;
 
 use crate::limits::Limits;
+pub use tools::ToolsAccess;
 
 /// Everything that the pool is made of.
 #[derive(Clone)]
@@ -51,6 +53,30 @@ pub struct Group {
     pub threads_loaded_max: usize,
     /// What the system lets each of them have.
     pub rlimits: supervise::Rlimits,
+    /// Where they find the tools of tool servers, if they are to have them.
+    pub tools: Option<ToolsAccess>,
+}
+
+impl Group {
+    /// The command line of its workers.
+    pub(crate) fn command_line(&self) -> Vec<OsString> {
+        self.args.iter().cloned().chain(self.tools.iter().flat_map(ToolsAccess::args)).collect()
+    }
+
+    /// The variables of its workers.
+    pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
+        let home = self.codex_home.as_ref().map(|home| ("CODEX_HOME".into(), home.into()));
+        self.env.iter().cloned().chain(home).chain(self.tools.as_ref().map(ToolsAccess::variable)).collect()
+    }
+
+    /// A thread as one of its workers is to open it: a plain model has no tools but its caller's.
+    pub(crate) fn opened(&self, options: &ThreadOptions) -> ThreadOptions {
+        let mut options = options.clone();
+        if let (true, Some(tools)) = (options.is_plain, &self.tools) {
+            tools.withhold(&mut options);
+        }
+        options
+    }
 }
 
 /// How a worker is reached.

@@ -1,25 +1,18 @@
 //! The clients that are tried, installed below `target/clients` in the versions that `clients/` pins: those for Python each in an
 //! environment of its own, since they want different versions of each other, those for Node together.
-//! A second time nothing is done, unless what is pinned has changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::run;
+use crate::install;
 use crate::workspace::{self, Workspace};
-
-const INSTALL_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Downloads that share the line.
 const INSTALLS_AT_ONCE: usize = 3;
-
-/// Stands in a finished installation, and says what was installed.
-const STAMP: &str = "installed";
 
 /// A client that can be run.
 pub(crate) struct Installed {
@@ -117,14 +110,7 @@ fn for_python(place: &Path, name: &str, scripts: &[(Api, &str)]) -> Result<Vec<I
     let requirements = sources().join("python/requirements").join(name).with_extension("txt");
     let wanted =
         fs::read_to_string(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
-    let environment = place.join(name);
-    let python = environment.join("bin/python");
-    once(&environment, &wanted, || {
-        let mut make = run::program("python3");
-        done(make.args(["-m", "venv"]).arg(&environment))?;
-        let mut install = run::program(&python);
-        done(install.args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&requirements))
-    })?;
+    let python = install::for_python(&place.join(name), &requirements)?;
     let client = |(api, script): &(Api, &str)| Installed {
         api: *api,
         name: format!("{} for Python", pinned(&wanted)),
@@ -134,23 +120,9 @@ fn for_python(place: &Path, name: &str, scripts: &[(Api, &str)]) -> Result<Vec<I
     Ok(scripts.iter().map(client).collect())
 }
 
-/// The scripts lie beside what they import: Node looks nowhere else.
 fn for_node(place: &Path) -> Result<Vec<Installed>> {
     let (from, to) = (sources().join("node"), place.join("node"));
-    let wanted = fs::read_to_string(from.join("package-lock.json"))?;
-    once(&to, &wanted, || {
-        fs::create_dir_all(&to)?;
-        for file in ["package.json", "package-lock.json"] {
-            fs::copy(from.join(file), to.join(file))?;
-        }
-        done(run::program("npm").args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(&to))
-    })?;
-    for entry in fs::read_dir(&from)? {
-        let file = entry?.file_name();
-        if Path::new(&file).extension().is_some_and(|kind| kind == "mjs") {
-            fs::copy(from.join(&file), to.join(&file))?;
-        }
-    }
+    install::for_node(&from, &to, &install::scripts_in(&from)?)?;
     let package: Value = serde_json::from_str(&fs::read_to_string(from.join("package.json"))?)?;
     let client = |(name, api, script): &(&str, Api, &str)| Installed {
         api: *api,
@@ -172,25 +144,6 @@ fn codex_itself() -> [Installed; 2] {
     })
 }
 
-/// Installs anew, unless this very thing was installed before.
-fn once(place: &Path, wanted: &str, install: impl FnOnce() -> Result<()>) -> Result<()> {
-    let stamp = place.join(STAMP);
-    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
-        return Ok(());
-    }
-    println!("installing into {}", place.display());
-    if place.exists() {
-        fs::remove_dir_all(place)?;
-    }
-    install().with_context(|| format!("nothing was installed into {}", place.display()))?;
-    Ok(fs::write(stamp, wanted)?)
-}
-
-fn done(command: &mut std::process::Command) -> Result<()> {
-    run::stdout_of(command, INSTALL_TIMEOUT)?;
-    Ok(())
-}
-
 /// The client itself: the first of its requirements.
 fn pinned(requirements: &str) -> String {
     requirements.lines().next().unwrap_or_default().replace("==", " ")
@@ -198,36 +151,7 @@ fn pinned(requirements: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-    use std::fs;
-
-    use super::{once, pinned};
-
-    #[test]
-    fn an_installation_is_made_once_for_what_is_pinned() {
-        let place = tempfile::tempdir().unwrap();
-        let environment = place.path().join("openai");
-        let made = Cell::new(0);
-        let install = || {
-            made.set(made.get() + 1);
-            Ok(fs::create_dir(&environment)?)
-        };
-        for wanted in ["openai==1", "openai==1", "openai==2"] {
-            once(&environment, wanted, install).unwrap();
-        }
-        assert_eq!(made.get(), 2);
-    }
-
-    #[test]
-    fn an_installation_that_failed_is_made_anew() {
-        let place = tempfile::tempdir().unwrap();
-        let environment = place.path().join("openai");
-        once(&environment, "openai==1", || {
-            Ok(fs::create_dir(&environment)?).and_then(|()| anyhow::bail!("no network"))
-        })
-        .unwrap_err();
-        once(&environment, "openai==1", || Ok(fs::create_dir(&environment)?)).unwrap();
-    }
+    use super::pinned;
 
     #[test]
     fn a_client_is_called_by_its_first_requirement() {

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use super::verdict::Outcome;
 use crate::codex::{self, Codex};
 use crate::workspace::Workspace;
-use crate::{clients, compatibility, faults, run, schema, tidy};
+use crate::{clients, compatibility, faults, run, schema, tidy, tool_servers};
 
 /// One step and what its success means.
 pub(super) struct Step {
@@ -20,7 +20,7 @@ pub(super) struct Step {
     pub(super) run: fn() -> Result<Outcome>,
 }
 
-pub(super) const STEPS: [Step; 11] = [
+pub(super) const STEPS: [Step; 12] = [
     step("format", "the code is formatted", format),
     step("clippy", "no lint has anything to say", clippy),
     step("tidy", "the repository keeps its own rules", tidy),
@@ -32,6 +32,7 @@ pub(super) const STEPS: [Step; 11] = [
     step("real-codex", "the tests against the real codex pass", real_codex),
     step("compatibility", "docs/compatibility.md is what every tested codex does", compatibility),
     step("clients", "docs/openai-clients.md is what real OpenAI clients do", clients),
+    step("tool-servers", "real tool servers and MCP clients meet at /mcp as the conformance suite wants", tool_servers),
 ];
 
 const fn step(name: &'static str, promise: &'static str, run: fn() -> Result<Outcome>) -> Step {
@@ -47,7 +48,7 @@ const SCALE: &str = "SWITCHBOARD_TEST_SCALE";
 const LOOPS_SCALE: u32 = 10;
 
 /// Packages whose tests know no scale: to build them once more would take longer than all that is gained.
-const WITHOUT_LOOPS: [&str; 6] = ["approvals", "bench", "demo", "front", "testkit", "xtask"];
+const WITHOUT_LOOPS: [&str; 7] = ["approvals", "bench", "demo", "front", "testkit", "tools", "xtask"];
 
 /// The feature that a crate gives to its tests against the real codex.
 const REAL_CODEX: &str = "real-codex";
@@ -127,6 +128,13 @@ fn clients() -> Result<Outcome> {
         Ok(installed) => clients::check(&installed, codex).map(|()| Outcome::Passed),
         Err(reason) => Ok(Outcome::Skipped(format!("the clients cannot be installed: {reason:#}"))),
     })
+}
+
+fn tool_servers() -> Result<Outcome> {
+    match tool_servers::installed() {
+        Ok(place) => tool_servers::check(&place).map(|()| Outcome::Passed),
+        Err(reason) => Ok(Outcome::Skipped(format!("the tool servers cannot be installed: {reason:#}"))),
+    }
 }
 
 fn finished(command: &mut Command, limit: Duration) -> Result<Outcome> {

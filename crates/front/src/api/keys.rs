@@ -87,6 +87,7 @@ pub(crate) async fn revoke(
     // One that cannot be kept revoked is so all the same until the next start.
     if !matches!(revoked, Ok(None)) {
         desk.pool.cancel_unread(&id);
+        desk.mcp.end_of(&id).await;
     }
     let revoked = revoked?.ok_or_else(missing)?;
     tracing::info!(key = id, by = &*caller.key, "a key was revoked");

@@ -40,7 +40,7 @@ async fn a_page_of_the_configuration_asks_first_and_then_reads_also_what_goes_wr
             access-control-allow-headers: authorization, content-type
             vary: origin
             access-control-allow-origin: https://app.example.com
-            access-control-expose-headers: x-request-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, x-switchboard-ignored, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens
+            access-control-expose-headers: x-request-id, mcp-session-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, x-switchboard-ignored, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens
             allow: GET,HEAD,POST
             connection: close"#]],
     )
@@ -50,7 +50,7 @@ async fn a_page_of_the_configuration_asks_first_and_then_reads_also_what_goes_wr
         content-type: application/json
         vary: origin
         access-control-allow-origin: https://app.example.com
-        access-control-expose-headers: x-request-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, x-switchboard-ignored, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens
+        access-control-expose-headers: x-request-id, mcp-session-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, x-switchboard-ignored, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens
         content-length: 46
         connection: close"#]]).await;
     check(&house, &format!("GET /api/turns HTTP/1.1\norigin: {PAGE}"), &expect![[r#"
@@ -59,7 +59,7 @@ async fn a_page_of_the_configuration_asks_first_and_then_reads_also_what_goes_wr
         www-authenticate: Bearer realm="api"
         vary: origin
         access-control-allow-origin: https://app.example.com
-        access-control-expose-headers: x-request-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, x-switchboard-ignored, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens
+        access-control-expose-headers: x-request-id, mcp-session-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, x-switchboard-ignored, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens
         content-length: 208
         connection: close"#]]).await;
     check(

@@ -71,10 +71,15 @@ impl Caller {
 
     /// Follows a stream of events.
     pub(crate) async fn events(&self, path: &str, last_event_id: &str) -> Events {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
         let last = if last_event_id.is_empty() { String::new() } else { format!("last-event-id: {last_event_id}\r\n") };
+        self.events_with(path, &last).await
+    }
+
+    /// The same, asked for with these headers.
+    pub(crate) async fn events_with(&self, path: &str, headers: &str) -> Events {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
         // A 1.0 client gets the stream as it is, not in chunks.
-        let head = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\nx-api-key: {}\r\n{last}\r\n", self.key);
+        let head = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\nx-api-key: {}\r\n{headers}\r\n", self.key);
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut events = Events { lines: BufReader::new(stream), id: String::new() };
         let status = events.line().await.unwrap();

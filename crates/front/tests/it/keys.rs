@@ -74,7 +74,7 @@ async fn an_order_for_a_key_that_cannot_be_made_is_refused_with_the_reason() {
         400 invalid_value `name` must have 1 to 100 characters
         400 invalid_value `name` must have 1 to 100 characters
         400 invalid_value `scopes`: a key without any would be of no use
-        400 invalid_value `scopes`: there is no scope "everything"; there are: use, operate, approvals:session, approvals:own
+        400 invalid_value `scopes`: there is no scope "everything"; there are: use, operate, approvals:session, approvals:own, tools
         403 scope_missing this key lacks the scope `approvals:session` and cannot give it; use a key that has it
         400 invalid_value `profiles`: name at least one, or leave it out for every one
         400 invalid_value `profiles`: there is no profile "loud"; there are: asking, quiet

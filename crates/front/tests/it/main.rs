@@ -15,6 +15,7 @@ mod health;
 mod http;
 mod keys;
 mod limits;
+mod mcp;
 mod response_limits;
 mod responses;
 mod schemas;

@@ -29,6 +29,7 @@ pub(crate) struct House {
     pub(crate) keys: Arc<Keys>,
     pub(crate) store: Store,
     pub(crate) pool: Pool,
+    pub(crate) tools: tools::Host,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
     pub(crate) directory: TempDir,
@@ -64,6 +65,14 @@ impl House {
         Self::of(plan, directory, listener, settings, deciding).await
     }
 
+    /// With tool servers of the gallery, by their names, that can be used.
+    pub(crate) async fn with_tools(servers: &[&str]) -> Self {
+        let house = Self::open().await;
+        house.tools.apply(servers.iter().map(|name| tool_server(name)).collect());
+        assert!(house.tools.settled(LONG).await, "tool servers start");
+        house
+    }
+
     /// With workers and profiles of its own.
     pub(crate) async fn of(
         plan: Plan,
@@ -78,13 +87,22 @@ impl House {
         let approvals = Approvals::open(store.clone(), deciding, feed.notify_approvals()).await.unwrap();
         let (ledger, leftovers) = Ledger::open(directory.path()).unwrap();
         leftovers.reap().await.unwrap();
-        let profiles = plan.profiles.clone();
+        let (profiles, owner) = (plan.profiles.clone(), ledger.owner());
         let pool = Pool::start(plan, store.clone(), approvals.clone(), ledger, feed.notify_workers());
         let (keys, first) = Keys::open(&store, Some(KEY)).await.unwrap();
         assert!(first.is_none(), "a chosen key needs no other");
         let keys = Arc::new(keys);
+        let tools = tools::Host::start(tools::Plan {
+            servers: Vec::new(),
+            limits: tools::Limits::default(),
+            owner,
+            store: Some(store.clone()),
+            approvals: Some(approvals.clone()),
+            notify: feed.notify_tools(),
+        });
         let front = Front {
             pool: pool.clone(),
+            tools: tools.clone(),
             approvals,
             store: store.clone(),
             feed,
@@ -97,7 +115,7 @@ impl House {
             let _ = stopped.await;
         }));
         let operator = Caller { address, key: KEY.into() };
-        let house = Self { operator, keys, store, pool, stop, serving, directory };
+        let house = Self { operator, keys, store, pool, tools, stop, serving, directory };
         house.until_ready().await;
         house
     }
@@ -125,6 +143,34 @@ impl House {
         started.json()["events"].as_str().unwrap().into()
     }
 
+    /// Waits until a tool server is so.
+    pub(crate) async fn until_state(&self, server: &str, state: &str) {
+        let is_so = async {
+            while self.operator.get(&format!("/api/tools/{server}")).await.json()["state"] != state {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(LONG, is_so).await.unwrap_or_else(|_| panic!("{server} should be {state}"));
+    }
+
+    /// Waits until a tool server was told something.
+    pub(crate) async fn until_frames(&self, server: &str, text: &str) {
+        let is_told = || {
+            self.tools
+                .frames(server)
+                .unwrap()
+                .frames
+                .iter()
+                .any(|frame| frame.text.contains(&format!("\"{text}\"")) && frame.text.contains("tools/call"))
+        };
+        let told = async {
+            while !is_told() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(LONG, told).await.unwrap_or_else(|_| panic!("{server} should be told {text}"));
+    }
+
     /// Holds an answer against its schema.
     pub(crate) async fn check(&self, answer: &Answer, schema: &str) -> Value {
         let description = self.operator.get("/api/openapi.json").await.json();
@@ -143,6 +189,7 @@ impl House {
         let _ = self.stop.send(());
         timeout(LONG, self.serving).await.expect("a server stops").unwrap();
         timeout(LONG, self.pool.stop()).await.expect("a pool stops");
+        timeout(LONG, self.tools.stop()).await.expect("tool servers stop");
         self.store.close().await.unwrap();
         self.directory
     }
@@ -155,6 +202,17 @@ impl House {
         };
         timeout(LONG, ready).await.expect("the workers become ready");
     }
+}
+
+/// A tool server of the gallery, called as it is there.
+pub(crate) fn tool_server(name: &str) -> tools::Server {
+    let reach = tools::Reach::Process {
+        command: vec![testkit::built::example("tools", "gallery").into(), name.into()],
+        env: Vec::new(),
+        cwd: std::env::temp_dir(),
+        rlimits: Rlimits::default(),
+    };
+    tools::Server::new(name, reach)
 }
 
 /// One worker that is asked before and one that is not.
@@ -172,6 +230,7 @@ pub(crate) fn plan(directory: &Path) -> Plan {
         turns_max: 8,
         threads_loaded_max: 64,
         rlimits: Rlimits::default(),
+        tools: None,
     };
     let asking = Profile {
         name: "asking".into(),

@@ -5,7 +5,7 @@ use std::fs;
 use fastrand::Rng;
 use store::{Approval, Change, Limits, Store};
 
-use crate::support::{Place, allowed, approvals, pending, response, run, scale, thread};
+use crate::support::{Place, allowed, approvals, called, offered, pending, response, run, scale, thread};
 
 /// Every second one decided, among rows of other kinds.
 fn written() -> Vec<Approval> {
@@ -22,6 +22,8 @@ async fn bytes_of_a_store() -> Vec<u8> {
     store.commit(written().into_iter().map(Change::Approval).collect()).await.unwrap();
     store.commit((0..40).map(|id| Change::Thread(thread(&id.to_string()))).collect()).await.unwrap();
     store.commit((0..40).map(|id| Change::Response(response(&id.to_string(), "k"))).collect()).await.unwrap();
+    store.commit((0..40).map(|id| Change::ToolCall(called(&id.to_string(), "files", "read"))).collect()).await.unwrap();
+    store.commit((0..10).map(|server| Change::ToolList(offered(&server.to_string()))).collect()).await.unwrap();
     store.close().await.unwrap();
     fs::read(&place.path).unwrap()
 }

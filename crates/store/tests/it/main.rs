@@ -10,3 +10,4 @@ mod refused;
 mod rows;
 mod support;
 mod swept;
+mod tools;

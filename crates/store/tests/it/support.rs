@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use store::{
     Approval, ApprovalFilter, ApprovalState, AuditEntry, Key, Limits, ParkedCall, ParkedCallState, Response, Store,
-    Thread, UsageAdded,
+    Thread, ToolCall, ToolCallOutcome, ToolList, UsageAdded,
 };
 use tempfile::TempDir;
 use tokio::runtime::Builder;
@@ -173,4 +173,31 @@ pub(crate) fn key(id: &str, hash: &str) -> Key {
 pub(crate) fn used(key: &str, thread: &str, day: &str, input: i64) -> UsageAdded {
     let (key, thread, day) = (key.into(), thread.into(), day.into());
     UsageAdded { key, thread, day, input, cached: input / 2, output: 7, reasoning: 3, turns: 1 }
+}
+
+pub(crate) fn offered(server: &str) -> ToolList {
+    ToolList {
+        server: server.into(),
+        hash: "hash".into(),
+        version: "1.2.3".into(),
+        body: r#"{"tools":[{"name":"read"}]}"#.into(),
+        at: 1_000,
+    }
+}
+
+pub(crate) fn called(id: &str, server: &str, tool: &str) -> ToolCall {
+    ToolCall {
+        id: id.into(),
+        at: 1_000,
+        key: "key-1".into(),
+        caller: "mcp".into(),
+        server: server.into(),
+        tool: tool.into(),
+        took_ms: 12,
+        request_bytes: 20,
+        result_bytes: 300,
+        outcome: ToolCallOutcome::Succeeded,
+        detail: None,
+        approval: None,
+    }
 }

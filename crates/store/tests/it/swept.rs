@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use store::{
     Approval, AuditEntry, Change, Keep, Limits, ParkedCall, ParkedCallFilter, ParkedCallState, Response, Retention,
-    Swept,
+    Swept, ToolCall, ToolCallFilter,
 };
 
-use crate::support::{Place, allowed, approvals, parked, pending, response, run, step, used};
+use crate::support::{Place, allowed, approvals, called, offered, parked, pending, response, run, step, used};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const ALL: Keep = Keep { age_max: Duration::MAX, rows_max: u32::MAX };
@@ -18,6 +18,7 @@ const KEEP_ALL: Retention = Retention {
     responses_bytes_max: usize::MAX,
     parked_calls: ALL,
     usage: ALL,
+    tool_audit: ALL,
 };
 
 fn at(time: i64, mut approval: Approval) -> Change {
@@ -94,7 +95,7 @@ fn of_too_many_the_oldest_go_in_slices() {
         let keep = Keep { rows_max: 7, ..ALL };
         let swept = store.sweep(1_000, Retention { approvals: keep, ..KEEP_ALL }).await.unwrap();
         assert_eq!(swept.approvals, 93);
-        assert_eq!(store.counts().transactions - before, 10 + 4, "ten slices, and one look at each other table");
+        assert_eq!(store.counts().transactions - before, 10 + 5, "ten slices, and one look at each other table");
         let ids: Vec<_> = approvals(&store).await.into_iter().map(|approval| approval.id).collect();
         assert_eq!(ids, ["093", "094", "095", "096", "097", "098", "099", "waits"]);
     });
@@ -129,5 +130,28 @@ fn parked_calls_that_have_ended_and_days_of_usage_go_when_they_are_old() {
         assert_eq!(swept, Swept { parked_calls: 1, usage: 1, ..Swept::default() });
         let left = store.read(|reader| reader.parked_calls(&ParkedCallFilter::default())).await.unwrap();
         assert_eq!(left.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["waits"]);
+    });
+}
+
+#[test]
+fn calls_of_tools_go_when_they_are_old_or_too_many_and_lists_stay() {
+    run(async {
+        let place = Place::new();
+        let store = place.open();
+        let call = |number: i64| {
+            Change::ToolCall(ToolCall { at: number * 1_000, ..called(&number.to_string(), "files", "read") })
+        };
+        store.commit((1..=9).map(call).chain([Change::ToolList(offered("files"))]).collect()).await.unwrap();
+        let sweep = async |keep: Keep| {
+            let swept = store.sweep(10_000, Retention { tool_audit: keep, ..KEEP_ALL }).await.unwrap();
+            assert_eq!(swept, Swept { tool_audit: swept.tool_audit, ..Swept::default() });
+            let left = store.read(|reader| reader.tool_calls(&ToolCallFilter::default())).await.unwrap();
+            (swept.tool_audit, left.into_iter().map(|call| call.id).collect::<String>())
+        };
+        assert_eq!(sweep(ALL).await, (0, "987654321".into()));
+        assert_eq!(sweep(Keep { age_max: Duration::from_secs(5), ..ALL }).await, (4, "98765".into()));
+        assert_eq!(sweep(Keep { rows_max: 2, ..ALL }).await, (3, "98".into()));
+        let list = store.read(|reader| reader.tool_list("files")).await.unwrap();
+        assert_eq!(list, Some(offered("files")), "what a server offers is no history");
     });
 }

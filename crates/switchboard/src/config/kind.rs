@@ -1,5 +1,6 @@
 //! The kinds of value that a key may have: how each is read, from TOML or from plain text, and how it is written back.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
@@ -8,6 +9,8 @@ use std::time::Duration;
 
 use approvals::Kind as Asked;
 use front::Origin;
+use hyper::header::{HeaderName, HeaderValue};
+use serde_spanned::Spanned;
 use toml::de::DeValue;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use workers::Transport;
@@ -100,12 +103,17 @@ impl Kind<String> {
 
     /// Part of the name of a variable, and of a worker.
     pub(super) fn name() -> Self {
-        let is_name = |text: &str| {
-            let is_part = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
-            text.starts_with(|first: char| first.is_ascii_lowercase()) && text.chars().all(is_part)
-        };
-        let read = move |raw: Raw<'_>, _: &Place<'_>| raw.text().filter(|text| is_name(text)).map(str::to_owned);
+        let read = |raw: Raw<'_>, _: &Place<'_>| raw.text().filter(|text| is_name(text)).map(str::to_owned);
         Self::new("a name of small letters, digits and \"-\"", read, |text| quoted(text))
+    }
+
+    /// The beginning of names that models use; it may be empty.
+    pub(super) fn prefix(letters_max: usize) -> Self {
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+        let fits = move |text: &&str| text.len() <= letters_max && text.chars().all(is_part);
+        let read = move |raw: Raw<'_>, _: &Place<'_>| raw.text().filter(fits).map(str::to_owned);
+        let expected = format!("at most {letters_max} letters, digits, \"_\" and \"-\"");
+        Self::new(expected, read, |text| quoted(text))
     }
 }
 
@@ -154,13 +162,13 @@ impl Kind<String> {
         }
     }
 
-    pub(super) fn url() -> Self {
+    pub(super) fn url(example: &str) -> Self {
         let is_url = |text: &&str| {
             let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
             rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '['))
         };
         let read = move |raw: Raw<'_>, _: &Place<'_>| raw.text().filter(is_url).map(str::to_owned);
-        Self::new("an address such as \"https://example.com/approvals\"", read, |text| quoted(text))
+        Self::new(format!("an address such as {}", quoted(example)), read, |text| quoted(text))
     }
 }
 
@@ -179,6 +187,38 @@ impl Kind<Vec<String>> {
             format!("[{}]", words.join(", "))
         };
         Self::new(format!("a list of texts such as {example}"), read, show)
+    }
+}
+
+impl Kind<Vec<(String, String)>> {
+    /// Variables with their values.
+    pub(super) fn variables() -> Self {
+        let fits = |name: &str, value: &str| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0');
+        Self::pairs("a table of texts such as { LANG = \"C.UTF-8\" }", fits)
+    }
+
+    /// Headers with their values.
+    pub(super) fn headers() -> Self {
+        let fits = |name: &str, value: &str| HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
+        Self::pairs("a table of texts such as { Authorization = \"Bearer …\" }", fits)
+    }
+
+    /// Texts by their names; no variable can hold them, and they can be secrets.
+    fn pairs(expected: &str, fits: fn(&str, &str) -> bool) -> Self {
+        let read = move |raw: Raw<'_>, _: &Place<'_>| {
+            let Raw::Toml(DeValue::Table(entries)) = raw else { return None };
+            let pair = |(name, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+                let (name, value) = (name.get_ref(), value.get_ref().as_str()?);
+                fits(name, value).then(|| (name.to_string(), value.to_owned()))
+            };
+            entries.iter().map(pair).collect()
+        };
+        let show = |pairs: &Vec<(String, String)>| {
+            let pairs: Vec<String> =
+                pairs.iter().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value))).collect();
+            format!("{{ {} }}", pairs.join(", "))
+        };
+        Self { is_secret: true, ..Self::new(expected, read, show) }
     }
 }
 
@@ -346,6 +386,12 @@ fn bytes(text: &str) -> Option<usize> {
 fn show_bytes(bytes: usize) -> String {
     let (unit, scale) = SIZES.iter().find(|(_, scale)| bytes.is_multiple_of(*scale)).unwrap_or(&("B", 1));
     format!("{}{unit}", bytes / scale)
+}
+
+/// Small letters, digits and `-`, a letter first.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_part = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    text.starts_with(|first: char| first.is_ascii_lowercase()) && text.chars().all(is_part)
 }
 
 /// A text as TOML writes it.

@@ -15,16 +15,28 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads and resolves the configuration: the file that is named, else the user's own.
 pub(crate) fn load(named: Option<&Path>, flags: Vec<Flag>) -> Result<Resolved> {
-    // What is not UTF-8 cannot be a value of ours.
-    let variables =
-        env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let variables: BTreeMap<String, String> = variables.collect();
+    let variables = variables();
     let cwd = env::current_dir().context("the current directory cannot be used")?;
-    let file = match named.map(Path::to_owned).or_else(|| variables.get(FILE).map(PathBuf::from)) {
+    let file = match name(named, &variables) {
         Some(path) => Some(read(&path)?.with_context(|| format!("there is no configuration file {}", path.display()))?),
         None => of_user(&variables).map_or(Ok(None), |path| read(&path))?,
     };
     Ok(resolve(&Typed { file, variables, flags, cwd })?)
+}
+
+/// Where the file is looked for.
+pub(super) fn location(named: Option<&Path>) -> Option<PathBuf> {
+    let variables = variables();
+    name(named, &variables).or_else(|| of_user(&variables))
+}
+
+/// What is not UTF-8 cannot be a value of ours.
+fn variables() -> BTreeMap<String, String> {
+    env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
+fn name(named: Option<&Path>, variables: &BTreeMap<String, String>) -> Option<PathBuf> {
+    named.map(Path::to_owned).or_else(|| variables.get(FILE).map(PathBuf::from))
 }
 
 /// The file that counts where none is named. Never one of the current directory: that may be somebody else's repository,

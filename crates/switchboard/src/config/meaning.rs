@@ -3,6 +3,7 @@
 mod approvals;
 mod limits;
 mod retention;
+pub(super) mod tools;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ const FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("text", LogFormat::Text)];
 
 pub(super) fn config(reading: &mut Reading<'_>, variables: &BTreeMap<String, String>) -> Config {
-    let mut top = reading.top(&["workers", "profiles", "approvals", "limits", "retention", "log", "tools"]);
+    let mut top = reading.top(&["workers", "profiles", "approvals", "tools", "limits", "retention", "log"]);
     let listen = top.value(
         "listen",
         &Kind::parsed("an address such as \"127.0.0.1:4180\""),
@@ -52,7 +53,6 @@ pub(super) fn config(reading: &mut Reading<'_>, variables: &BTreeMap<String, Str
         "How long running turns may take to end when the server is asked to stop.",
     );
     top.finish();
-    reading.refuse("tools", "[tools] is not supported yet: remove it; tool servers come with a later version");
     let groups = workers::groups(reading, variables);
     let profiles = workers::profiles(reading, &groups);
     Config {
@@ -65,6 +65,7 @@ pub(super) fn config(reading: &mut Reading<'_>, variables: &BTreeMap<String, Str
         groups,
         profiles,
         approvals: approvals::approvals(reading, listen),
+        tools: tools::servers(reading, variables),
         limits: limits::limits(reading),
         retention: retention::retention(reading),
         log: log(reading),

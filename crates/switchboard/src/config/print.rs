@@ -30,7 +30,7 @@ impl Key {
         let Self { name, shown, source, .. } = self;
         match shown {
             Shown::Value(value) => (format!("{name} = {value}"), source.to_string()),
-            Shown::Hidden => (format!("# {name} is hidden"), source.to_string()),
+            Shown::Hidden(_) => (format!("# {name} is hidden"), source.to_string()),
             Shown::Absent => (format!("# {name}"), "not set".into()),
         }
     }

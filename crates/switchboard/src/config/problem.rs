@@ -27,6 +27,13 @@ pub(super) enum Source {
     Default,
 }
 
+impl Source {
+    /// Whether nobody has typed it.
+    pub(super) fn is_default(&self) -> bool {
+        matches!(self, Self::Default)
+    }
+}
+
 impl std::error::Error for Problems {}
 
 impl fmt::Display for Problems {

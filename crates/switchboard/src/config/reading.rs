@@ -36,6 +36,7 @@ pub(crate) struct File {
 }
 
 /// A flag that sets a key.
+#[derive(Clone)]
 pub(crate) struct Flag {
     pub(crate) name: &'static str,
     /// The path of the key, such as `listen`; `workers.first` is the first group, whatever its name.
@@ -48,6 +49,8 @@ pub(super) struct Reading<'a> {
     typed: &'a Typed,
     root: &'a DeTable<'a>,
     pub(super) problems: Vec<Problem>,
+    /// What looks like a mistake but keeps nothing from running.
+    pub(super) warnings: Vec<String>,
     unread: Vec<Unread>,
     pub(super) sections: Vec<Section>,
 }
@@ -71,14 +74,16 @@ pub(crate) struct Key {
     pub(super) source: Source,
     /// As TOML; none if the key may be left out.
     pub(crate) default: Option<String>,
-    /// None for lists, which no variable can hold, and in tables without a name.
+    /// None for lists and tables, which no variable can hold, and in tables without a name.
     pub(crate) variable: Option<String>,
 }
 
+#[derive(Clone, PartialEq, Eq)]
 pub(super) enum Shown {
     Value(String),
     Absent,
-    Hidden,
+    /// Kept only to be compared.
+    Hidden(Secret),
 }
 
 /// A key that nobody has read.
@@ -111,7 +116,7 @@ pub(super) struct SectionReader<'r, 'a> {
 
 impl<'a> Reading<'a> {
     pub(super) fn new(typed: &'a Typed, root: &'a DeTable<'a>) -> Self {
-        Self { typed, root, problems: Vec::new(), unread: Vec::new(), sections: Vec::new() }
+        Self { typed, root, problems: Vec::new(), warnings: Vec::new(), unread: Vec::new(), sections: Vec::new() }
     }
 
     /// The keys at the top; `tables` are the names beside them that other sections read.
@@ -186,13 +191,6 @@ impl<'a> Reading<'a> {
             }
         }
         named
-    }
-
-    /// Refuses a table that is not read at all.
-    pub(super) fn refuse(&mut self, name: &str, why: &str) {
-        if let Some((key, _)) = entry(self.root, name) {
-            self.complain(self.line_of(&key.span()), why.into());
-        }
     }
 
     pub(super) fn complain(&mut self, source: Source, what: String) {
@@ -341,23 +339,30 @@ impl<'a> SectionReader<'_, 'a> {
 
     /// A value that must be there.
     pub(super) fn needed<T: 'static>(&mut self, name: &'static str, kind: &Kind<T>, help: &'static str) -> Option<T> {
-        let is_there = self.raw(name).is_some();
+        let is_there = self.has(name);
         let value = self.optional(name, kind, help);
         if !is_there {
-            let source = self.table_source();
-            let what = format!("`{name}` is missing in {}: expected {}", self.pattern, kind.expected);
-            self.reading.complain(source, what);
+            self.complain_of_table(format!("`{name}` is missing in {}: expected {}", self.pattern, kind.expected));
         }
         value
     }
 
-    /// A value that is shown nowhere.
+    /// A text that is shown nowhere.
     pub(super) fn secret(&mut self, name: &'static str, help: &'static str) -> Option<Secret> {
-        let kind = Kind::secret();
-        let (value, source) = self.typed(name, &kind).unzip();
-        let shown = if value.is_some() { Shown::Hidden } else { Shown::Absent };
-        self.note(name, &kind, shown, source.unwrap_or(Source::Default), None, help);
-        value.map(Secret::new)
+        self.hidden(name, &Kind::secret(), help).map(Secret::new)
+    }
+
+    /// A value that may be left out and is shown nowhere.
+    pub(super) fn hidden<T: 'static>(&mut self, name: &'static str, kind: &Kind<T>, help: &'static str) -> Option<T> {
+        let (value, source) = self.typed(name, kind).unzip();
+        let shown = value.as_ref().map_or(Shown::Absent, |value| Shown::Hidden(Secret::new(kind.show(value))));
+        self.note(name, kind, shown, source.unwrap_or(Source::Default), None, help);
+        value
+    }
+
+    /// Whether somebody has typed something for it.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.raw(name).is_some()
     }
 
     /// Where the value of a key that was read stands.
@@ -368,6 +373,18 @@ impl<'a> SectionReader<'_, 'a> {
     pub(super) fn complain(&mut self, name: &str, what: String) {
         let source = self.source_of(name);
         self.reading.complain(source, what);
+    }
+
+    /// The same of the table as a whole.
+    pub(super) fn complain_of_table(&mut self, what: String) {
+        let source = self.table_source();
+        self.reading.complain(source, what);
+    }
+
+    /// Says what looks like a mistake.
+    pub(super) fn warn(&mut self, name: &str, what: &str) {
+        let source = self.source_of(name);
+        self.reading.warnings.push(format!("{source}: {what}"));
     }
 
     /// All keys of this table are read.
@@ -392,8 +409,8 @@ impl<'a> SectionReader<'_, 'a> {
         default: Option<String>,
         help: &'static str,
     ) {
-        let is_list = kind.expected.starts_with("a list");
-        let variable = self.variable(name).filter(|_| !is_list);
+        let is_in_parts = ["a list", "a table"].iter().any(|kinds| kind.expected.starts_with(kinds));
+        let variable = self.variable(name).filter(|_| !is_in_parts);
         let expected = kind.expected.clone();
         self.keys.push(Key { name, help, expected, shown, source, default, variable });
     }

@@ -8,10 +8,13 @@ use workers::Profile;
 
 use super::{File, Flag, Resolved, Typed, resolve};
 
+mod tools;
+
 const HOME: &str = "/home/dev";
 /// Every section once, so that every key is read.
-const EVERY_SECTION: &str =
-    "[[approvals.rules]]\nthen = \"ask\"\n[[approvals.hooks]]\nname = \"a\"\ncommand = [\"a\"]\n";
+const EVERY_SECTION: &str = "[[approvals.rules]]\nthen = \"ask\"\n\
+                             [[approvals.hooks]]\nname = \"a\"\ncommand = [\"a\"]\n\
+                             [tools.files]\ncommand = [\"a\"]\n";
 
 fn typed(file: &str, variables: &[(&str, &str)], flags: &[(&'static str, &'static str, &str)]) -> Typed {
     let variables = [("HOME", HOME)].iter().chain(variables);
@@ -51,6 +54,7 @@ fn without_a_file_there_are_defaults() {
         codex_home = "/home/dev/.codex"          # default
         cwd = "/home/dev/project"                # default
         env = []                                 # default
+        tools = true                             # default
         turns_max = 64                           # default
         threads_loaded_max = 256                 # default
         # open_files_max                         # not set
@@ -121,6 +125,18 @@ fn without_a_file_there_are_defaults() {
         hooks_running_max = 16                   # default
         hook_output_bytes_max = "1MiB"           # default
         webhook_timeout = "10s"                  # default
+        tools_starting_max = 4                   # default
+        tools_line_bytes_max = "16MiB"           # default
+        tools_calls_max = 64                     # default
+        tools_listed_max = 1024                  # default
+        tools_listed_bytes_max = "16MiB"         # default
+        tools_page_max = 1000                    # default
+        tools_parked_max = 256                   # default
+        tools_input_timeout = "10m"              # default
+        tools_input_rounds_max = 10              # default
+        tools_listeners_max = 4096               # default
+        tools_caller_idle_max = "10m"            # default
+        tools_frames_bytes_max = "256KiB"        # default
         store_waiting_bytes_max = "64MiB"        # default
         store_delay = "200ms"                    # default
         store_readers_max = 4                    # default
@@ -132,6 +148,7 @@ fn without_a_file_there_are_defaults() {
         responses_bytes_max = "4GiB"             # default
         tool_calls = "30d"                       # default
         usage = "366d"                           # default
+        tool_audit = "90d"                       # default
 
         [log]
         level = "info"                           # default
@@ -258,7 +275,7 @@ command = [\"files\"]
             switchboard.toml:1: unknown key `listn` at the top: did you mean `listen`?
             switchboard.toml:2: unknown key `count` at the top: it belongs in [[workers]]
             switchboard.toml:3: `drain_grace`: expected a duration such as "500ms", "30s" or "10m", from 0s to 1d, found 30
-            switchboard.toml:4: unknown key `frobnicate` at the top: there are listen, hosts, cors_origins, state_dir, key, drain_grace, workers, profiles, approvals, limits, retention, log, tools
+            switchboard.toml:4: unknown key `frobnicate` at the top: there are listen, hosts, cors_origins, state_dir, key, drain_grace, workers, profiles, approvals, tools, limits, retention, log
             switchboard.toml:8: unknown key `cuont` in [[workers]]: did you mean `count`?
             switchboard.toml:9: `turns_max`: expected a whole number from 1 to 100000, found "many"
             switchboard.toml:10: unknown key `codex_homee` in [[workers]]: did you mean `codex_home`?
@@ -274,7 +291,6 @@ command = [\"files\"]
             switchboard.toml:27: unknown key `comand` in [[approvals.rules]]: did you mean `command`?
             switchboard.toml:29: unknown key `limit` at the top: did you mean `limits`?
             switchboard.toml:33: `level`: expected a level (error, warn, info, debug, trace), or levels such as "info,workers=debug", found "inof"; did you mean "info"?
-            switchboard.toml:35: [tools] is not supported yet: remove it; tool servers come with a later version
         "#]],
     );
 }
@@ -468,10 +484,15 @@ fn a_variable_that_sets_nothing_is_warned_of() {
 #[test]
 fn not_even_a_complaint_repeats_a_secret() {
     check_problems(
-        "key = 123456\n",
+        "key = 123456\n\
+         [tools.files]\ncommand = [\"a\"]\nvariables = { A = 123456 }\n\
+         [tools.web]\nurl = \"https://canary@sample\"\nheaders = { A = \"canary\\n\" }\n",
         &expect![[r#"
-        switchboard.toml:1: `key`: expected a text, found something else
-    "#]],
+            switchboard.toml:1: `key`: expected a text, found something else
+            switchboard.toml:4: `variables`: expected a table of texts such as { LANG = "C.UTF-8" }, found something else
+            switchboard.toml:6: `url` carries credentials: give them in `headers`
+            switchboard.toml:7: `headers`: expected a table of texts such as { Authorization = "Bearer …" }, found something else
+        "#]],
     );
 }
 
@@ -499,13 +520,17 @@ fn what_is_printed_can_be_read_again_and_means_the_same() {
 
 #[test]
 fn secrets_are_neither_printed_nor_shown() {
-    let variables = [("SWITCHBOARD_KEY", "canary-1")];
-    let resolved = resolve(&typed("[approvals]\nwebhook_authorization = \"canary-2\"\n", &variables, &[]));
-    let resolved = resolved.map_err(|problems| problems.to_string()).unwrap();
+    let variables = [("SWITCHBOARD_KEY", "canary-1"), ("TOKEN", "canary-3")];
+    let file = "[approvals]\nwebhook_authorization = \"canary-2\"\n\
+                [tools.files]\ncommand = [\"a\"]\nenv = [\"TOKEN\"]\nvariables = { A = \"canary-4\" }\n\
+                [tools.web]\nurl = \"https://sample\"\nheaders = { A = \"canary-5\" }\n";
+    let resolved = resolve(&typed(file, &variables, &[])).map_err(|problems| problems.to_string()).unwrap();
     assert_eq!(resolved.config.key.as_ref().unwrap().reveal(), "canary-1");
     let shown = format!("{}{:?}", resolved.print(), resolved.config);
     assert!(!shown.contains("canary"), "{shown}");
-    assert!(shown.contains("# key is hidden") && shown.contains("# webhook_authorization is hidden"), "{shown}");
+    for name in ["key", "webhook_authorization", "variables", "headers"] {
+        assert!(shown.contains(&format!("# {name} is hidden")), "{shown}");
+    }
 }
 
 /// A key that can be set without any effect would be a lie.
@@ -531,6 +556,9 @@ fn every_key_changes_what_is_meant() {
         "\"2MiB\"",
         "[\"permissions\"]",
         "[\"https://sample\"]",
+        "[\"HOME\"]",
+        "{ A = \"sample\" }",
+        "\"localcowork\"",
         "true",
         "false",
     ];
@@ -556,11 +584,18 @@ command = [\"a\"]
 "
                 }
                 ("[approvals]", "webhook_authorization" | "public_url") => "webhook = \"https://sample\"\n",
+                ("[tools.files]", "command" | "url") => "",
+                ("[tools.files]", "headers") => "url = \"https://sample\"\n",
+                ("[tools.files]", _) => "command = [\"a\"]\n",
                 _ => "",
             };
-            let is_list_below = header.starts_with("[[approvals.");
-            let more = if is_list_below { "" } else { EVERY_SECTION };
-            let means = |text: String| Some(format!("{:?}", resolve(&typed(&text, &[], &[])).ok()?.config));
+            let is_there_already = EVERY_SECTION.contains(header) && !header.is_empty();
+            let more = if is_there_already { "" } else { EVERY_SECTION };
+            let means = |text: String| {
+                let config = resolve(&typed(&text, &[], &[])).ok()?.config;
+                // What is shown of a tool server leaves out what can be a secret.
+                Some((format!("{config:?}"), config.tools))
+            };
             let before = means(format!("{header}\n{others}{more}"));
             let after = |sample: &&str| means(format!("{header}\n{others}{} = {sample}\n{more}", key.name));
             let has_effect = samples.iter().filter_map(after).any(|after| Some(after) != before);
@@ -596,6 +631,7 @@ fn the_example_shows_every_section_and_is_right() {
         "[approvals]",
         "[[approvals.rules]]",
         "[[approvals.hooks]]",
+        "[tools.NAME]",
         "[limits]",
         "[retention]",
         "[log]",
@@ -617,7 +653,7 @@ fn documentation() -> String {
         let heading = if section.pattern.is_empty() { "At the top" } else { &format!("`{}`", section.pattern) };
         text.push_str(&format!("\n## {heading}\n\n| key | value | default | variable |\n|---|---|---|---|\n"));
         for key in section.keys {
-            let default = key.default.map_or("–".into(), |default| shortened(&default));
+            let default = key.default.map_or("–".into(), |default| of_any(&shortened(&default), section.pattern));
             let variable = key.variable.map_or("–".into(), |name| format!("`{}`", of_any(&name, section.pattern)));
             let expected = key.expected.replace('|', "\\|");
             text.push_str(&format!("| `{}` | {}<br>{expected} | {default} | {variable} |\n", key.name, key.help));
@@ -630,11 +666,12 @@ fn shortened(default: &str) -> String {
     format!("`{default}`").replace(&format!("{HOME}/project"), ".").replace(HOME, "~")
 }
 
-/// The variable of any group or profile.
-fn of_any(variable: &str, pattern: &str) -> String {
+/// The same for any group, profile or tool server.
+fn of_any(text: &str, pattern: &str) -> String {
     match pattern {
-        "[[workers]]" => variable.replace("_WORKERS_MAIN_", "_WORKERS_NAME_"),
-        "[profiles.NAME]" => variable.replace("_PROFILES_CODEX_", "_PROFILES_NAME_"),
-        _ => variable.into(),
+        "[[workers]]" => text.replace("_WORKERS_MAIN_", "_WORKERS_NAME_"),
+        "[profiles.NAME]" => text.replace("_PROFILES_CODEX_", "_PROFILES_NAME_"),
+        "[tools.NAME]" => text.replace("_TOOLS_FILES_", "_TOOLS_NAME_").replace("\"files\"", "NAME"),
+        _ => text.into(),
     }
 }

@@ -42,10 +42,13 @@ pub(super) async fn server(state_dir: &Path) -> Option<Vec<Finding>> {
         Err(error) => Finding::problem(CHECK, error.to_string(), "look at its log, or stop it and start it again"),
     };
     let store = match server.look::<Health>("/healthz").await {
-        Ok((_, Health { reasons })) if !reasons.is_empty() => {
-            vec![Finding::warning("store", reasons.join("; "), "see to what it names; it recovers by itself")]
+        Ok((_, Health { mut reasons })) => {
+            // Of tool servers more is told below.
+            reasons.retain(|reason| !reason.starts_with("tool server "));
+            let advice = "see to what it names; it recovers by itself";
+            (!reasons.is_empty()).then(|| Finding::warning("store", reasons.join("; "), advice))
         }
-        _ => Vec::new(),
+        Err(_) => None,
     };
     Some([finding].into_iter().chain(store).collect())
 }

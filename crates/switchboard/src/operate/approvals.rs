@@ -102,8 +102,21 @@ fn list(answer: &Value) -> String {
 
 /// What is asked, in a line.
 fn subject(approval: &Value) -> String {
-    let named = words(&approval["command"]).or_else(|| files(&approval["changes"]));
+    let named = words(&approval["command"]).or_else(|| files(&approval["changes"])).or_else(|| asked_by_tool(approval));
     named.unwrap_or_else(|| cell(&approval["reason"]))
+}
+
+/// The tool that is to be called with its arguments, or what a tool server asks.
+fn asked_by_tool(approval: &Value) -> Option<String> {
+    let params = &approval["params"];
+    match approval["kind"].as_str()? {
+        "tool_confirmation" => {
+            let arguments = escaped(&params["arguments"].to_string());
+            Some(format!("{} of {}: {arguments}", cell(&params["tool"]), cell(&params["server"])))
+        }
+        "elicitation" => params["message"].as_str().map(escaped),
+        _ => None,
+    }
 }
 
 /// The words of a command, each as a shell would take it: where one ends and the next begins is part of what is decided.

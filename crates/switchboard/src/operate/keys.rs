@@ -37,7 +37,7 @@ enum Action {
 struct Add {
     /// What it is for
     name: String,
-    /// What it may do: use, operate, approvals:session, approvals:own; may be given several times
+    /// What it may do: use, tools, operate, approvals:session, approvals:own; may be given several times
     #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', default_value = "use")]
     scopes: Vec<String>,
     /// A profile that it may use, else every one; may be given several times

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use approvals::{DecidedView, Notice as Asked, View};
 use front::Feed;
 use serde::Serialize;
+use tools::ServerState;
 use tracing::{debug, info, warn};
 use workers::{At, Notice, WorkerState};
 
@@ -23,6 +24,15 @@ pub(super) fn of_approvals(feed: &Feed) -> approvals::Notify {
     let tell = feed.notify_approvals();
     Arc::new(move |notice| {
         log_approvals(&notice);
+        tell(notice);
+    })
+}
+
+/// The feed, with a line in the log for what it is told.
+pub(super) fn of_tools(feed: &Feed) -> tools::Notify {
+    let tell = feed.notify_tools();
+    Arc::new(move |notice| {
+        log_tools(&notice);
         tell(notice);
     })
 }
@@ -92,6 +102,32 @@ fn log_approvals(notice: &Asked) {
                 "approval decided"
             );
         }
+    }
+}
+
+/// What happens to tool servers, in the log alone.
+pub(crate) fn log_tools(notice: &tools::Notice) {
+    match notice {
+        tools::Notice::ToolServerState { server, state, reason } => {
+            let (server, is) = (&**server, state.name());
+            match state {
+                ServerState::Failed => {
+                    warn!(server, state = is, "a tool server has failed; `switchboard tools check {server}` says why");
+                }
+                ServerState::Degraded | ServerState::Restarting => warn!(server, state = is, "tool server"),
+                ServerState::Starting | ServerState::Ready | ServerState::Stopped => {
+                    info!(server, state = is, "tool server");
+                }
+            }
+            // It may quote what the server wrote to stderr.
+            if let Some(reason) = reason.as_deref() {
+                debug!(server, state = is, reason, "tool server");
+            }
+        }
+        tools::Notice::ToolCalled { key, server, tool, outcome, took_ms, .. } => {
+            info!(server = &**server, tool = &**tool, caller = &**key, outcome, took_ms, "tool called");
+        }
+        tools::Notice::ToolsChanged => debug!("what tool servers offer has changed"),
     }
 }
 

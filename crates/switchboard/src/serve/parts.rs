@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use approvals::{Hook, LinkKey, Powers, Settings};
 use rustix::fs::{Access, access};
 use supervise::{Ledger, Rlimits};
-use workers::{Group, Plan, Transport};
+use workers::{Group, Plan, ToolsAccess, Transport};
 
 use crate::config::{self, Config};
 use crate::worker::{Worker, variables_of_ours};
@@ -61,9 +61,11 @@ fn is_on_path(program: &Path) -> bool {
     })
 }
 
-pub(super) fn plan(config: &Config) -> Result<Plan> {
+/// `tools` is what each group is given of tool servers.
+pub(super) fn plan(config: &Config, tools: Vec<Option<ToolsAccess>>) -> Result<Plan> {
+    let groups = config.groups.iter().zip(tools);
     Ok(Plan {
-        groups: config.groups.iter().map(|group| plan_group(group, &config.state_dir)).collect::<Result<_>>()?,
+        groups: groups.map(|(group, tools)| plan_group(group, tools, &config.state_dir)).collect::<Result<_>>()?,
         profiles: config.profiles.clone(),
         limits: config.limits.pool.clone(),
         state_dir: config.state_dir.clone(),
@@ -71,7 +73,7 @@ pub(super) fn plan(config: &Config) -> Result<Plan> {
     })
 }
 
-fn plan_group(group: &config::Group, state_dir: &Path) -> Result<Group> {
+fn plan_group(group: &config::Group, tools: Option<ToolsAccess>, state_dir: &Path) -> Result<Group> {
     let start = group.command.start(group.codex_home.as_deref(), state_dir)?;
     let wide = |limit: Option<usize>| limit.map(|limit| limit as u64);
     Ok(Group {
@@ -91,6 +93,7 @@ fn plan_group(group: &config::Group, state_dir: &Path) -> Result<Group> {
             address_space_bytes: wide(group.memory_bytes_max),
             ..Rlimits::default()
         },
+        tools,
     })
 }
 

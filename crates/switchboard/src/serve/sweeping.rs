@@ -22,9 +22,15 @@ pub(super) async fn sweep(store: &Store, retention: Retention, pool: &Pool, thre
 async fn remove(store: &Store, retention: Retention) {
     match store.sweep(Stamp::now().0, retention).await {
         Ok(swept) if swept == Swept::default() => {}
-        Ok(Swept { approvals, audit, responses, parked_calls, usage }) => {
-            tracing::info!(approvals, audit, responses, parked_calls, usage, "removed what was old from the store");
-        }
+        Ok(Swept { approvals, audit, responses, parked_calls, usage, tool_audit }) => tracing::info!(
+            approvals,
+            audit,
+            responses,
+            parked_calls,
+            usage,
+            tool_audit,
+            "removed what was old from the store"
+        ),
         Err(error) => tracing::warn!(%error, "what is old was not removed from the store"),
     }
 }

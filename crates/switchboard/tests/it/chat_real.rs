@@ -204,7 +204,7 @@ fn configure_outliving(state: &State, real: &Real) {
 }
 
 /// The worker of a home, which outlives its server; at the end it is ended.
-struct Outliving<'a>(&'a Real);
+pub(crate) struct Outliving<'a>(pub(crate) &'a Real);
 
 impl Drop for Outliving<'_> {
     fn drop(&mut self) {
@@ -219,7 +219,7 @@ fn complete(served: &Served<'_>, request: &Value) -> Value {
     body_of(&served.post("/v1/chat/completions", &request.to_string()))
 }
 
-fn body_of(answer: &str) -> Value {
+pub(crate) fn body_of(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"))
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -78,8 +78,15 @@ impl State {
         self.begin(self.command_after(prologue, arguments), variables)
     }
 
+    /// Starts any command that is to hear something on its stdin.
+    pub(crate) fn run_listening(&self, arguments: &[&str]) -> Run {
+        let mut command = self.command_of(arguments);
+        command.stdin(Stdio::piped());
+        self.begin(command, &[])
+    }
+
     /// Starts another program, with nothing of the environment of whoever runs the tests but its path.
-    #[cfg(feature = "clients")]
+    #[cfg(any(feature = "clients", feature = "tool-servers"))]
     #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
     pub(crate) fn run_program(&self, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
         let mut command = Command::new(program);
@@ -204,6 +211,16 @@ impl Run {
         let mut text = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
         text
+    }
+
+    /// Says one line on its stdin.
+    pub(crate) fn say(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Closes its stdin.
+    pub(crate) fn fall_silent(&mut self) {
+        self.child.stdin = None;
     }
 
     pub(crate) fn pid(&self) -> u32 {

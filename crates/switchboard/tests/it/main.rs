@@ -25,3 +25,9 @@ mod schema;
 mod secrets;
 mod serve;
 mod served;
+#[cfg(feature = "tool-servers")]
+mod tool_servers;
+mod tools;
+#[cfg(feature = "real-codex")]
+mod tools_real;
+mod tools_served;

@@ -39,7 +39,23 @@ impl<'a> Served<'a> {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Self {
-        let all = [&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat();
+        Self::start_all(prologue, "127.0.0.1:0", state, arguments, variables)
+    }
+
+    /// Lets it listen at this address.
+    #[cfg(feature = "real-codex")]
+    pub(crate) fn start_at(address: &str, state: &'a State, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::start_all("", address, state, arguments, variables)
+    }
+
+    fn start_all(
+        prologue: &str,
+        address: &str,
+        state: &'a State,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let all = [&["serve", "--json", "--listen", address], arguments].concat();
         let mut run = state.run_after(prologue, &all, variables);
         let welcome = run.line();
         let welcome: Value = serde_json::from_str(&welcome).unwrap_or_else(|_| panic!("{welcome}{}", run.stderr_now()));
@@ -74,17 +90,32 @@ impl<'a> Served<'a> {
         self.exchange(&format!("GET {path} HTTP/1.1\r\n"), "")
     }
 
+    /// The same, with another key.
+    #[cfg(feature = "real-codex")]
+    pub(crate) fn get_as(&self, key: &str, path: &str) -> String {
+        self.exchange_as(key, &format!("GET {path} HTTP/1.1\r\n"), "")
+    }
+
     pub(crate) fn post(&self, path: &str, body: &str) -> String {
+        self.post_with(path, "", body)
+    }
+
+    /// The same, with these headers besides.
+    pub(crate) fn post_with(&self, path: &str, headers: &str, body: &str) -> String {
+        let length = body.len();
         let head =
-            format!("POST {path} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
+            format!("POST {path} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{headers}");
         self.exchange(&head, body)
     }
 
     /// The whole answer, head and all.
     fn exchange(&self, head: &str, body: &str) -> String {
+        self.exchange_as(&self.key, head, body)
+    }
+
+    fn exchange_as(&self, key: &str, head: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(self.url().strip_prefix("http://").unwrap()).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        let key = &self.key;
         let request = format!("{head}host: localhost\r\nx-api-key: {key}\r\nconnection: close\r\n\r\n{body}");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();

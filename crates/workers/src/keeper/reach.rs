@@ -170,22 +170,19 @@ impl Keeper {
 
     /// What its worker is started from. Values of variables may be secrets, and are left out.
     fn fingerprint(&self) -> String {
-        let Group { program, args, codex_home, env, cwd, rlimits, .. } = self.shared.group(&self.post);
+        let group = self.shared.group(&self.post);
+        let (args, Group { program, codex_home, env, cwd, rlimits, .. }) = (group.command_line(), group);
         let names: Vec<_> = env.iter().map(|(name, _)| name).collect();
         format!("{program:?} {args:?} {codex_home:?} {names:?} {cwd:?} {rlimits:?}")
     }
 
     fn launch(&self, owner: Owner) -> Launch {
         let group = self.shared.group(&self.post);
-        let mut env = group.env.clone();
-        if let Some(home) = &group.codex_home {
-            env.push(("CODEX_HOME".into(), home.into()));
-        }
         Launch {
             program: group.program.clone(),
-            args: group.args.clone(),
+            args: group.command_line(),
             cwd: group.cwd.clone(),
-            env,
+            env: group.variables(),
             owner,
             rlimits: group.rlimits,
         }

@@ -161,7 +161,8 @@ impl Keeper {
         let profiles = &self.shared.plan.profiles;
         let profile = profiles.iter().find(|profile| Some(&*profile.name) == record.profile.as_deref());
         let cwd = Some(record.cwd.clone()).filter(|cwd| !cwd.is_empty());
-        ThreadOptions { cwd, ..profile.map(crate::Profile::thread_options).unwrap_or_default() }
+        let options = profile.map(crate::Profile::thread_options).unwrap_or_default();
+        self.shared.group(&self.post).opened(&ThreadOptions { cwd, ..options })
     }
 }
 

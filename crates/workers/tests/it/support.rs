@@ -186,6 +186,7 @@ fn plan(setup: &Setup, directory: &Path) -> Plan {
         turns_max: setup.turns_max,
         threads_loaded_max: setup.threads_loaded_max,
         rlimits: Rlimits::default(),
+        tools: None,
     };
     Plan {
         groups: vec![group],

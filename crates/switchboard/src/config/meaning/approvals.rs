@@ -14,6 +14,7 @@ use super::super::{Approvals, Hook, Secret, Told};
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+const WEBHOOK: &str = "https://example.com/approvals";
 /// Where decision links lead, on this server.
 const LINKS: &str = "/api/approvals/by-token/";
 
@@ -37,11 +38,11 @@ pub(super) fn approvals(reading: &mut Reading<'_>, listen: SocketAddr) -> Approv
         "10m",
         "How long a decision may take; then the answer is no.",
     );
-    let url = section.optional("webhook", &Kind::url(), "Told of each request, with links that decide it.");
+    let url = section.optional("webhook", &Kind::url(WEBHOOK), "Told of each request, with links that decide it.");
     let authorization = section.secret("webhook_authorization", "What the webhook is sent as `authorization` header.");
     let public_url = section.value(
         "public_url",
-        &Kind::url(),
+        &Kind::url("https://gateway.example.com"),
         &format!("http://{listen}"),
         "Where the links of the webhook lead: this server, as their reader reaches it.",
     );

@@ -18,6 +18,7 @@ pub(super) fn limits(reading: &mut Reading<'_>) -> Limits {
     set_responses(&mut section, &mut limits.responses);
     set_pool(&mut section, &mut limits.pool);
     set_approvals(&mut section, &mut limits.approvals);
+    set_tools(&mut section, &mut limits.tools);
     set_store(&mut section, &mut limits.store);
     section.finish();
     limits
@@ -205,6 +206,68 @@ fn set_approvals(section: &mut SectionReader<'_, '_>, limits: &mut approvals::Li
         "webhook_timeout",
         &moments,
         "How long one try to tell the webhook may take.",
+    );
+}
+
+fn set_tools(section: &mut SectionReader<'_, '_>, limits: &mut tools::Limits) {
+    let count = Kind::count(1..=1_000_000);
+    let bytes = Kind::bytes(1024..=1 << 30);
+    section.set(&mut limits.starts_max, "tools_starting_max", &count, "Tool servers that may be starting at once.");
+    section.set(&mut limits.line_bytes_max, "tools_line_bytes_max", &bytes, "The longest line of a tool server.");
+    section.set(
+        &mut limits.calls_max,
+        "tools_calls_max",
+        &count,
+        "Calls of one tool server that may be under way; the next one waits.",
+    );
+    section.set(
+        &mut limits.listed_max,
+        "tools_listed_max",
+        &count,
+        "Tools that are taken of one tool server, and likewise resources, templates and prompts.",
+    );
+    section.set(&mut limits.listed_bytes_max, "tools_listed_bytes_max", &bytes, "How much of them in all.");
+    section.set(
+        &mut limits.page_max,
+        "tools_page_max",
+        &count,
+        "How many of a list one page holds; many callers never ask for a second one.",
+    );
+    section.set(
+        &mut limits.parked_max,
+        "tools_parked_max",
+        &count,
+        "Calls of tools that may wait for an answer of their callers.",
+    );
+    section.set(
+        &mut limits.input_timeout,
+        "tools_input_timeout",
+        &Kind::duration(SECOND..=30 * DAY),
+        "How long they wait.",
+    );
+    section.set(
+        &mut limits.input_rounds_max,
+        "tools_input_rounds_max",
+        &count,
+        "How often one call may ask its caller something.",
+    );
+    section.set(
+        &mut limits.listeners_max,
+        "tools_listeners_max",
+        &count,
+        "Callers that are told when the tools change.",
+    );
+    section.set(
+        &mut limits.caller_idle_max,
+        "tools_caller_idle_max",
+        &Kind::duration(SECOND..=30 * DAY),
+        "How long a caller of tools may leave its connection (`Mcp-Session-Id`) without any use.",
+    );
+    section.set(
+        &mut limits.ring.latest_bytes_max,
+        "tools_frames_bytes_max",
+        &Kind::bytes(0..=1 << 30),
+        "How much of each tool server's last frames is kept for an operator, beside its first ones.",
     );
 }
 

@@ -99,6 +99,12 @@ fn group<'a>(
             "",
             "Variables of the server's environment that its workers may see.",
         ),
+        tools: section.value(
+            "tools",
+            &Kind::flag(),
+            "true",
+            "Whether its workers have the tools of [tools.NAME], but for plain profiles; a codex older than 0.98 has none.",
+        ),
         turns_max: section.value("turns_max", &Kind::count(1..=100_000), "64", "Turns that one worker runs at once."),
         threads_loaded_max: section.value(
             "threads_loaded_max",

@@ -1,0 +1,41 @@
+//! `/mcp`: the tools of every tool server as one MCP server over Streamable HTTP, for callers of either era. Who may in is
+//! asked as everywhere; a key that is revoked ends its calls, its streams and its connections.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use futures_util::StreamExt as _;
+
+use crate::Desk;
+use crate::error::{Code, Error};
+use crate::guard::{check_values, whole};
+use crate::keys::{Caller, Revocation};
+
+/// What the audit calls a caller that is no worker of ours.
+const LABEL: &str = "mcp";
+
+pub(crate) async fn answer(State(desk): State<Arc<Desk>>, caller: Caller, request: Request) -> Result<Response, Error> {
+    let (mut head, body) = request.into_parts();
+    let body = whole(body).await?;
+    check_values(&body)?;
+    head.extensions.insert(tools::Caller::new(&caller.key, caller.worker_group().unwrap_or(LABEL)));
+    let mut revocation = caller.revocation;
+    let response = tokio::select! {
+        response = desk.mcp.answer(Request::from_parts(head, Body::from(body))) => response,
+        () = revocation.done() => return Err(Error::new(Code::KeyInvalid, "this key was revoked")),
+    };
+    let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+    let response = response.map(Body::new);
+    Ok(if is_stream { until_revoked(response, revocation) } else { response })
+}
+
+fn until_revoked(response: Response, mut revocation: Revocation) -> Response {
+    let (mut head, body) = response.into_parts();
+    // What proxies of the nginx kind understand: pass it on as it comes.
+    head.headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    let revoked = async move { revocation.done().await };
+    Response::from_parts(head, Body::from_stream(body.into_data_stream().take_until(Box::pin(revoked))))
+}

@@ -1,0 +1,143 @@
+//! What two looks at a file come to.
+
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use tempfile::TempDir;
+
+use super::*;
+
+const FILES: &str = "[tools.files]\ncommand = [\"files\"]\n";
+
+/// A file that is watched.
+struct Bench {
+    directory: TempDir,
+    watch: Watch,
+}
+
+impl Bench {
+    fn new(text: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("switchboard.toml");
+        fs::write(&path, text).unwrap();
+        let flags = vec![Flag { name: "--listen", key: "listen", value: "127.0.0.1:0".into() }];
+        let resolved = load(Some(&path), flags.clone()).unwrap();
+        let watch = Watch::new(Some(&path), flags, &resolved);
+        Self { directory, watch }
+    }
+
+    /// Puts another file in its place, as editors do.
+    fn write(&self, text: &str) {
+        let draft = self.directory.path().join("draft");
+        fs::write(&draft, text).unwrap();
+        fs::rename(&draft, self.watch.path.as_ref().unwrap()).unwrap();
+    }
+
+    /// What two looks have found.
+    fn look(&mut self) -> News {
+        assert_eq!(self.watch.look(), News::default(), "a change is not taken at first sight");
+        self.watch.look()
+    }
+
+    /// The same as text, without the place of the file.
+    fn check(&mut self, expected: &Expect) {
+        let News { servers, said } = self.look();
+        let servers = servers.map(|servers| {
+            let names: Vec<&str> = servers.iter().map(|server| &*server.name).collect();
+            format!("now there are: {}", names.join(" "))
+        });
+        let lines: Vec<String> = said.into_iter().chain(servers).collect();
+        let directory = self.directory.path().to_str().unwrap();
+        expected.assert_eq(&lines.join("\n").replace(directory, "DIR"));
+    }
+}
+
+#[test]
+fn a_file_that_stays_as_it_is_is_read_once_more_and_changes_nothing() {
+    let mut bench = Bench::new(FILES);
+    assert_eq!(bench.look(), News::default());
+    assert!(bench.watch.read.is_some());
+    assert_eq!(bench.look(), News::default());
+}
+
+#[test]
+fn servers_come_change_and_go_with_the_file() {
+    let mut bench = Bench::new(FILES);
+    bench.write(&format!("{FILES}[tools.web]\nurl = \"https://sample\"\n"));
+    bench.check(&expect!["now there are: files web"]);
+    bench.check(&expect![""]);
+    bench.write(&format!("{FILES}prefix = \"\"\n[tools.web]\nurl = \"https://sample\"\n"));
+    bench.check(&expect!["now there are: files web"]);
+    bench.write("# none\n");
+    bench.check(&expect!["now there are: "]);
+}
+
+#[test]
+fn what_was_changed_before_the_first_look_is_seen() {
+    let mut bench = Bench::new("");
+    bench.write(FILES);
+    bench.check(&expect!["now there are: files"]);
+}
+
+#[test]
+fn a_file_with_problems_changes_nothing_and_each_is_said_once() {
+    let mut bench = Bench::new(FILES);
+    bench.write("[tools.files]\ncomand = [\"files\"]\n");
+    bench.check(&expect![[r#"
+        DIR/switchboard.toml cannot be used as it is now: tool servers stay as they are
+        DIR/switchboard.toml:2: the tool server "files" has neither `command` nor `url`: give it one
+        DIR/switchboard.toml:2: unknown key `comand` in [tools.NAME]: did you mean `command`?"#]]);
+    bench.check(&expect![""]);
+    bench.write("[tools.files]\ncomand = [\"files\"]\nprefix = \"!\"\n");
+    bench.check(&expect![[
+        r#"DIR/switchboard.toml:3: `prefix`: expected at most 32 letters, digits, "_" and "-", found "!""#
+    ]]);
+    bench.write("[tools.files\n");
+    bench.check(&expect!["DIR/switchboard.toml:1: unclosed table, expected `]`"]);
+    bench.write(&format!("\n{FILES}"));
+    bench.check(&expect![""]);
+}
+
+#[test]
+fn a_file_that_is_gone_changes_nothing_until_it_is_back() {
+    let mut bench = Bench::new(FILES);
+    fs::remove_file(bench.watch.path.as_ref().unwrap()).unwrap();
+    bench.check(&expect![[r#"
+        DIR/switchboard.toml cannot be used as it is now: tool servers stay as they are
+        it cannot be read: entity not found"#]]);
+    bench.check(&expect![""]);
+    bench.write(FILES);
+    bench.check(&expect![""]);
+    bench.write("");
+    bench.check(&expect!["now there are: "]);
+}
+
+#[test]
+fn other_keys_are_said_to_count_after_a_restart() {
+    let mut bench = Bench::new("key = \"sb_1\"\n[[workers]]\nname = \"a\"\n[[workers]]\nname = \"b\"\n");
+    let rest = "[limits]\nqueue_max = 7\n[[workers]]\nname = \"a\"\n";
+    bench.write(&format!("key = \"sb_2\"\nlisten = \"127.0.0.1:1\"\n{rest}[[workers]]\nname = \"b\"\ncount = 2\n"));
+    bench.check(&expect![
+        "changed in the configuration file, but only for the next start: key, [[workers]] count, [limits] queue_max"
+    ]);
+    bench.write(&format!("key = \"sb_2\"\n{rest}[[workers]]\nname = \"b\"\ncount = 2\n{FILES}"));
+    bench.check(&expect!["now there are: files"]);
+    bench.write(&format!("key = \"sb_1\"\n{rest}[[workers]]\nname = \"b\"\n{FILES}"));
+    bench.check(&expect!["changed in the configuration file, but only for the next start: [limits] queue_max"]);
+}
+
+#[test]
+fn what_looks_like_a_mistake_is_said() {
+    let mut bench = Bench::new(FILES);
+    bench.write(&format!("{FILES}env = [\"NO_SUCH_VARIABLE_OF_OURS\"]\n"));
+    bench.check(&expect!["DIR/switchboard.toml:3: NO_SUCH_VARIABLE_OF_OURS: there is no such variable to pass on"]);
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told() {
+    let mut bench = Bench::new(FILES);
+    bench.watch.interval = Duration::from_millis(1);
+    bench.write("");
+    let servers = tokio::time::timeout(Duration::from_secs(60), bench.watch.changed()).await.unwrap();
+    assert_eq!(servers, []);
+}

@@ -1,0 +1,287 @@
+//! One call of a tool, from its arguments to its place in the audit: the arguments are judged, what needs a confirmation waits
+//! for it, the server is asked, and the result is cut to its size. Whatever comes of it, it is written down once.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use approvals::{Kind, Offers, Verdict, Wanted};
+use jsonschema::Validator;
+use rmcp::ErrorData;
+use rmcp::model::Tool;
+use serde_json::{Value, json};
+use store::{Change, ToolCallOutcome};
+use uuid::Uuid;
+
+use crate::asking::{Asking, Outcome};
+use crate::caller::Caller;
+use crate::cap::capped;
+use crate::catalog::OwnTool;
+use crate::connection::CallError;
+use crate::face::Face;
+use crate::host::{Shared, unix_ms};
+use crate::notice::Notice;
+use crate::offers::Way;
+use crate::post::Post;
+use crate::strays::origin;
+use crate::waiting::Waiting;
+
+/// How many wrong arguments are named.
+const ERRORS_MAX: usize = 8;
+/// How much of the arguments tells two calls apart where one comes back to the other.
+const ABOUT_BYTES_MAX: usize = 1 << 20;
+
+/// How much the audit keeps of what was said of a call: it can quote arguments, and what a server wrote.
+const DETAIL_BYTES_MAX: usize = 1 << 10;
+
+/// One call of a tool.
+pub(crate) struct Calling<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) caller: &'a Caller,
+    pub(crate) face: &'a Face,
+    pub(crate) way: &'a Way<OwnTool>,
+    pub(crate) arguments: Value,
+    /// What a caller that comes back brings.
+    pub(crate) answers: Option<Value>,
+    pub(crate) state: Option<String>,
+}
+
+impl Calling<'_> {
+    /// Calls the tool. An error is one of the protocol; what goes wrong with the tool is a result that says so.
+    pub(crate) async fn call(self) -> Result<Outcome, ErrorData> {
+        let record = Record::new(&self);
+        let Some(post) = self.shared.post(&self.way.server) else {
+            return Ok(record.refused("its server is not there any more"));
+        };
+        if let Some(validator) = &self.way.what.validator
+            && let Some(wrong) = wrong_arguments(validator, &self.way.what.tool, &self.arguments)
+        {
+            return Ok(record.refused(&wrong));
+        }
+        let asking =
+            Asking { shared: self.shared, post: &post, face: self.face, method: "tools/call", about: self.about() };
+        let resumed = match &self.state {
+            Some(state) => asking.resume(state, self.answers.as_ref().unwrap_or(&Value::Null)).await,
+            None => None,
+        };
+        let (record, outcome) = match resumed {
+            Some(outcome) => (record, outcome),
+            None => {
+                let record = match self.confirmed(record).await {
+                    Ok(record) => record,
+                    Err(refusal) => return Ok(refusal),
+                };
+                (record, asking.ask(self.params()).await)
+            }
+        };
+        record.end(&post, outcome)
+    }
+
+    /// Waits for the decision of whoever may call this, if one is needed.
+    async fn confirmed<'r>(&self, mut record: Record<'r>) -> Result<Record<'r>, Outcome> {
+        if !self.way.what.needs_confirmation {
+            return Ok(record);
+        }
+        let Some(approvals) = &self.shared.approvals else {
+            return Err(record.refused("it needs a confirmation, and nobody is here to give one: call it through a running server (`switchboard serve`)"));
+        };
+        let wanted = Wanted {
+            kind: Kind::ToolConfirmation,
+            origin: origin(&self.way.server, &self.face.caller, &record.id),
+            method: "tools/call".into(),
+            params: json!({ "server": *self.way.server, "tool": self.way.own, "arguments": self.arguments })
+                .to_string(),
+            command: None,
+            cwd: None,
+            changes: None,
+            key: Some(self.caller.key.to_string()),
+            // Each call is confirmed by itself: there is no thread whose end would end a longer leave.
+            offers: Some(Offers { allow: true, ..Offers::default() }),
+            timeout: None,
+        };
+        let waiting = match Waiting::begin(self.shared, approvals, wanted).await {
+            Ok(waiting) => waiting,
+            Err(error) => return Err(record.refused(&format!("its confirmation could not be asked for: {error}"))),
+        };
+        record.approval = Some(waiting.id().to_owned());
+        match waiting.decided().await.verdict {
+            verdict if verdict.allows() => Ok(record),
+            Verdict::Deny { reason } => Err(record.refused(&format!("it was not confirmed: {reason}"))),
+            _ => Err(record.refused("it was not confirmed")),
+        }
+    }
+
+    fn params(&self) -> Value {
+        let mut params = json!({ "name": self.way.own, "arguments": self.arguments });
+        if let Some(answers) = &self.answers {
+            params["inputResponses"] = answers.clone();
+        }
+        if let Some(state) = &self.state {
+            params["requestState"] = state.as_str().into();
+        }
+        params
+    }
+
+    fn about(&self) -> String {
+        let mut about = format!("{} {} {}", self.way.server, self.way.own, self.arguments);
+        about.truncate(about.floor_char_boundary(ABOUT_BYTES_MAX));
+        about
+    }
+}
+
+/// What is wrong with the arguments, with the path of each. Models like to write `null` for what may be left out: it counts as
+/// left out, and is passed on.
+fn wrong_arguments(validator: &Validator, tool: &Tool, arguments: &Value) -> Option<String> {
+    let mut said = arguments.clone();
+    if let Some(fields) = said.as_object_mut() {
+        let required = tool.input_schema.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
+        fields.retain(|name, value| !value.is_null() || is_required(name));
+    }
+    if validator.is_valid(arguments) || validator.is_valid(&said) {
+        return None;
+    }
+    let mut errors = validator.iter_errors(arguments);
+    let named: Vec<String> = errors
+        .by_ref()
+        .take(ERRORS_MAX)
+        .map(|error| format!("`${}`: {error}", error.instance_path().as_str().replace('/', ".")))
+        .collect();
+    let more = if errors.next().is_some() { "; and more" } else { "" };
+    Some(format!("its arguments do not fit its schema: {}{more}", named.join("; ")))
+}
+
+/// What will be written down of a call; if nothing else is said of it, that its caller gave it up.
+struct Record<'a> {
+    shared: &'a Arc<Shared>,
+    id: String,
+    started: Instant,
+    at: i64,
+    caller: &'a Caller,
+    server: Arc<str>,
+    tool: Arc<str>,
+    result_bytes_max: usize,
+    request_bytes: usize,
+    approval: Option<String>,
+    is_written: bool,
+}
+
+impl<'a> Record<'a> {
+    fn new(calling: &Calling<'a>) -> Self {
+        calling.shared.under_way.fetch_add(1, Ordering::Relaxed);
+        Self {
+            shared: calling.shared,
+            id: Uuid::now_v7().to_string(),
+            started: Instant::now(),
+            at: unix_ms(),
+            caller: calling.caller,
+            server: Arc::clone(&calling.way.server),
+            tool: calling.way.own.as_str().into(),
+            result_bytes_max: 0,
+            request_bytes: calling.arguments.to_string().len(),
+            approval: None,
+            is_written: false,
+        }
+    }
+
+    /// The server was never asked.
+    fn refused(mut self, why: &str) -> Outcome {
+        let text = format!("the tool `{}` of {} was not called: {why}", self.tool, self.server);
+        self.write(ToolCallOutcome::Refused, 0, Some(why));
+        Outcome::Complete(failure(&text, "refused", false))
+    }
+
+    /// The server was asked, and this came of it.
+    fn end(mut self, post: &Post, outcome: Result<Outcome, CallError>) -> Result<Outcome, ErrorData> {
+        self.result_bytes_max = post.server.result_bytes_max;
+        match outcome {
+            Ok(Outcome::Complete(result)) if !result.is_object() => {
+                let why = "its result is no object";
+                self.write(ToolCallOutcome::Failed, result.to_string().len(), Some(why));
+                let text =
+                    format!("the tool `{}` of {} gave no result that can be used: {why}", self.tool, self.server);
+                Ok(Outcome::Complete(failure(&text, "unusable_result", true)))
+            }
+            Ok(Outcome::Complete(result)) => {
+                let bytes = result.to_string().len();
+                let is_error = result["isError"] == true;
+                let outcome = if is_error { ToolCallOutcome::Failed } else { ToolCallOutcome::Succeeded };
+                let (result, cut) = capped(result, self.result_bytes_max, &self.server);
+                self.write(outcome, bytes, cut.map(|_| "the result was cut"));
+                Ok(Outcome::Complete(result))
+            }
+            Ok(Outcome::InputRequired(required)) => {
+                let detail = "the caller is to answer first";
+                self.write(ToolCallOutcome::Succeeded, required.to_string().len(), Some(detail));
+                Ok(Outcome::InputRequired(required))
+            }
+            Err(CallError::Refused(error)) => {
+                self.write(ToolCallOutcome::Failed, 0, Some(&error.message));
+                Err(error)
+            }
+            Err(error) => {
+                let (outcome, kind) = match &error {
+                    CallError::TimedOut(_) => (ToolCallOutcome::TimedOut, "timed_out"),
+                    CallError::NotSent(_) => (ToolCallOutcome::Refused, "not_sent"),
+                    _ => (ToolCallOutcome::Lost, "server_gone"),
+                };
+                let said = error.to_string();
+                self.write(outcome, 0, Some(&said));
+                let advice = match error.work_may_have_run() {
+                    true => "what was asked may have been done all the same: look before it is asked again",
+                    false => "nothing was done",
+                };
+                let text = format!("the tool `{}` of {} gave no result: {said}; {advice}", self.tool, self.server);
+                Ok(Outcome::Complete(failure(&text, kind, error.work_may_have_run())))
+            }
+        }
+    }
+
+    fn write(&mut self, outcome: ToolCallOutcome, result_bytes: usize, detail: Option<&str>) {
+        self.is_written = true;
+        let took = self.started.elapsed();
+        let wide = |size: usize| i64::try_from(size).unwrap_or(i64::MAX);
+        if let Some(store) = &self.shared.store {
+            store.note(Change::ToolCall(store::ToolCall {
+                id: self.id.clone(),
+                at: self.at,
+                key: self.caller.key.to_string(),
+                caller: self.caller.label.to_string(),
+                server: self.server.to_string(),
+                tool: self.tool.to_string(),
+                took_ms: i64::try_from(took.as_millis()).unwrap_or(i64::MAX),
+                request_bytes: wide(self.request_bytes),
+                result_bytes: wide(result_bytes),
+                outcome,
+                detail: detail.map(|detail| detail[..detail.floor_char_boundary(DETAIL_BYTES_MAX)].to_owned()),
+                approval: self.approval.clone(),
+            }));
+        }
+        self.shared.tell(Notice::ToolCalled {
+            key: Arc::clone(&self.caller.key),
+            server: Arc::clone(&self.server),
+            tool: Arc::clone(&self.tool),
+            outcome: outcome.as_str(),
+            took,
+            took_ms: u64::try_from(took.min(Duration::from_secs(u64::from(u32::MAX))).as_millis()).unwrap_or(u64::MAX),
+        });
+    }
+}
+
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        if !self.is_written {
+            self.write(ToolCallOutcome::Cancelled, 0, None);
+        }
+        self.shared.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A result that says that there is none, to the model in words and to a program in a field.
+fn failure(text: &str, kind: &str, work_may_have_run: bool) -> Value {
+    json!({
+        "content": [{ "type": "text", "text": text }],
+        "isError": true,
+        "_meta": { "switchboard/failure": { "kind": kind, "work_may_have_run": work_may_have_run } },
+    })
+}

@@ -1,0 +1,184 @@
+//! All that a connection to a tool server decides, pure: what a line of the server is, which request of ours it answers, and
+//! how our own lines are written. Ids are ours alone and begin at 1: some servers answer notifications with id 0.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{ErrorCode, ErrorData};
+use serde_json::{Value, json};
+use wire::{Envelope, Fault, RawId, peek};
+
+use crate::dialect::Tongue;
+use crate::frame::{Ring, RingLimits, Speaker, Verdict};
+
+/// How deep the JSON of a server may nest: a parser behind us may recurse.
+const DEPTH_MAX: usize = 128;
+/// Requests that were given up and whose answers may still come.
+const GIVEN_UP_MAX: usize = 256;
+
+/// The number of a request of ours, which is also its id and its progress token.
+pub(crate) type Number = i64;
+
+/// What a server has said.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Heard {
+    /// The answer to a request of ours.
+    Answer { number: Number, outcome: Result<Value, ErrorData> },
+    /// The progress of one.
+    Progress { number: Number, params: Value },
+    /// Anything else that it tells.
+    Notification { method: String, params: Value },
+    /// What it asks us.
+    Request { id: Value, method: String, params: Value },
+    /// Nothing that can be used; the ring says what it was.
+    Nothing,
+}
+
+/// One connection's book of what was asked.
+pub(crate) struct Exchange {
+    tongue: Tongue,
+    waiting: HashMap<Number, Box<str>>,
+    overdue: HashSet<Number>,
+    given_up: VecDeque<(Number, Box<str>)>,
+    ring: Arc<Mutex<Ring>>,
+}
+
+impl Exchange {
+    pub(crate) fn new(tongue: Tongue, limits: RingLimits) -> Self {
+        let ring = Arc::new(Mutex::new(Ring::new(limits)));
+        Self { tongue, waiting: HashMap::new(), overdue: HashSet::new(), given_up: VecDeque::new(), ring }
+    }
+
+    /// What was said, for others to look at.
+    pub(crate) fn ring(&self) -> Arc<Mutex<Ring>> {
+        Arc::clone(&self.ring)
+    }
+
+    /// The line of a request of ours.
+    pub(crate) fn request(&mut self, number: Number, method: &str, params: Value, at: Duration) -> Vec<u8> {
+        self.waiting.insert(number, method.into());
+        let mut message = json!({ "jsonrpc": "2.0", "id": number, "method": method });
+        if let Some(params) = self.tongue.params(method, params) {
+            message["params"] = params;
+        }
+        self.sent(&message, at)
+    }
+
+    /// The line of a notification of ours, unless this server answers those.
+    pub(crate) fn notification(&mut self, method: &str, params: Option<Value>, at: Duration) -> Option<Vec<u8>> {
+        if !self.tongue.takes_notifications() {
+            return None;
+        }
+        let mut message = json!({ "jsonrpc": "2.0", "method": method });
+        if let Some(params) = params {
+            message["params"] = params;
+        }
+        Some(self.sent(&message, at))
+    }
+
+    /// The line that answers a request of the server.
+    pub(crate) fn answer(&mut self, id: &Value, outcome: Result<Value, ErrorData>, at: Duration) -> Vec<u8> {
+        let message = match outcome {
+            Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+            Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
+        };
+        self.sent(&message, at)
+    }
+
+    /// Nobody waits for this answer any more; says whether it was still to come.
+    pub(crate) fn give_up(&mut self, number: Number) -> bool {
+        let Some(method) = self.waiting.remove(&number) else { return false };
+        if self.given_up.len() == GIVEN_UP_MAX {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back((number, method));
+        true
+    }
+
+    /// The answer to this is late if it comes, and welcome all the same.
+    pub(crate) fn mark_overdue(&mut self, number: Number) {
+        self.overdue.insert(number);
+    }
+
+    /// Reads one line of the server.
+    pub(crate) fn take(&mut self, line: &[u8], at: Duration) -> Heard {
+        let (heard, verdict) = match peek(line, DEPTH_MAX) {
+            Ok(Envelope::Answer { id, outcome }) => self.take_answer(id, outcome),
+            Ok(Envelope::Notification { method, params, .. }) => {
+                (told(method.into_owned(), parsed(params)), Verdict::Taken)
+            }
+            Ok(Envelope::Request { id, method, params }) => {
+                let (id, params) = (parsed(Some(id.as_str())), parsed(params));
+                (Heard::Request { id, method: method.into_owned(), params }, Verdict::Taken)
+            }
+            Err(fault) => (Heard::Nothing, verdict_of(&fault)),
+        };
+        self.lock().push(at, Speaker::Server, line, verdict);
+        heard
+    }
+
+    /// A line of the server that was above the limit; `head` is how it began.
+    pub(crate) fn take_too_long(&mut self, head: &[u8], at: Duration) {
+        self.lock().push(at, Speaker::Server, head, Verdict::TooLong);
+    }
+
+    fn take_answer(&mut self, id: RawId<'_>, outcome: Result<&str, &str>) -> (Heard, Verdict) {
+        let number = id.as_str().parse::<Number>().ok();
+        if let Some((number, method)) = number.and_then(|number| self.waiting.remove_entry(&number)) {
+            let is_error = outcome.is_err();
+            let outcome = outcome.map(|result| parsed(Some(result))).map_err(|error| error_of(&parsed(Some(error))));
+            let outcome = self.tongue.outcome(&method, outcome);
+            let verdict = match self.overdue.remove(&number) {
+                true => Verdict::Late { method },
+                false => Verdict::Answer { method, is_error },
+            };
+            return (Heard::Answer { number, outcome }, verdict);
+        }
+        let late = number.and_then(|number| self.given_up.iter().position(|(one, _)| *one == number));
+        match late.and_then(|place| self.given_up.remove(place)) {
+            Some((_, method)) => (Heard::Nothing, Verdict::Late { method }),
+            None => (Heard::Nothing, Verdict::UnknownId),
+        }
+    }
+
+    fn sent(&mut self, message: &Value, at: Duration) -> Vec<u8> {
+        let mut line = message.to_string().into_bytes();
+        self.lock().push(at, Speaker::Us, &line, Verdict::Sent);
+        line.push(b'\n');
+        line
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn told(method: String, params: Value) -> Heard {
+    if method == "notifications/progress"
+        && let Some(number) = params.get("progressToken").and_then(Value::as_i64)
+    {
+        return Heard::Progress { number, params };
+    }
+    Heard::Notification { method, params }
+}
+
+/// The text has been scanned; what a parser still refuses, such as a number beyond its range, counts as nothing.
+fn parsed(json: Option<&str>) -> Value {
+    json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or(Value::Null)
+}
+
+fn error_of(error: &Value) -> ErrorData {
+    let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+    let message = error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned);
+    let data = error.get("data").cloned();
+    ErrorData::new(code.map_or(ErrorCode::INTERNAL_ERROR, ErrorCode), message, data)
+}
+
+fn verdict_of(fault: &Fault) -> Verdict {
+    match fault {
+        Fault::NotUtf8 | Fault::NotJson { .. } => Verdict::NotJson,
+        Fault::BadId | Fault::NotAnEnvelope("an answer without id") => Verdict::NoId,
+        other => Verdict::NotRpc { why: other.to_string().into() },
+    }
+}

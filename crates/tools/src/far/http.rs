@@ -1,0 +1,189 @@
+//! A server over Streamable HTTP, by the transport of `rmcp`: sessions, event streams and headers of both eras are its.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Once};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::{Client, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, NumberOrString};
+use rmcp::service::RoleClient;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use tokio::task::{JoinSet, unconstrained};
+
+use super::{Arrived, Line};
+
+/// Messages that may be on their way at once; answers of ours, which cannot wait, may be as many again.
+const SENDING_MAX: usize = 128;
+/// How long a server may take to hear that its session is over.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+pub(crate) struct Http {
+    client: Client,
+    config: StreamableHttpClientTransportConfig,
+    transport: StreamableHttpClientTransport<Client>,
+    sending: JoinSet<Result<(), Unsent>>,
+    read: VecDeque<Vec<u8>>,
+    is_over: bool,
+    /// What errors quote of the address and nobody else may read: keys stand there.
+    query: Option<Arc<str>>,
+}
+
+/// A message of which nobody can say that it arrived.
+struct Unsent {
+    number: Option<i64>,
+    why: String,
+    may_have_arrived: bool,
+}
+
+impl Http {
+    pub(super) fn open(url: &str, headers: &[(String, String)], connect_timeout: Duration) -> Result<Self, String> {
+        static PROVIDER: Once = Once::new();
+        // If somebody has chosen one already, that one is as good.
+        PROVIDER.call_once(|| _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default());
+        let client = Client::builder()
+            .connect_timeout(connect_timeout)
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| words(&error))?;
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+        config.custom_headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
+        config.allow_stateless = true;
+        config.max_concurrent_requests = SENDING_MAX;
+        let transport = StreamableHttpClientTransport::with_client(client.clone(), config.clone());
+        let query =
+            reqwest::Url::parse(url).ok().and_then(|url| url.query().filter(|query| !query.is_empty()).map(Arc::from));
+        Ok(Self { client, config, transport, sending: JoinSet::new(), read: VecDeque::new(), is_over: false, query })
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.sending.len() < SENDING_MAX
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.sending.len() >= 2 * SENDING_MAX
+    }
+
+    pub(super) fn send(&mut self, line: &[u8]) {
+        let message: ClientJsonRpcMessage = match serde_json::from_slice(line) {
+            Ok(message) => message,
+            Err(error) => {
+                tracing::warn!(%error, "a message cannot be sent over HTTP");
+                return;
+            }
+        };
+        let number = match &message {
+            JsonRpcMessage::Request(request) => match request.id {
+                NumberOrString::Number(number) => Some(number),
+                NumberOrString::String(_) => None,
+            },
+            _ => None,
+        };
+        let (sent, query) = (in_turn(self.transport.send(message)), self.query.clone());
+        self.sending.spawn(async move {
+            sent.await.map_err(|error| Unsent {
+                number,
+                why: query.map_or_else(|| words(&error), |query| words(&error).replace(&*query, "…")),
+                may_have_arrived: may_have_arrived(&error),
+            })
+        });
+    }
+
+    pub(super) async fn arrived(&mut self) -> Arrived {
+        loop {
+            // Why a message was refused is known before that the transport ended by it.
+            tokio::select! {
+                biased;
+                sent = self.sending.join_next(), if !self.sending.is_empty() => match sent {
+                    Some(Ok(Err(Unsent { number, why, may_have_arrived }))) => {
+                        return Arrived::Undelivered { number, why, may_have_arrived };
+                    }
+                    _ => return Arrived::Room,
+                },
+                message = Transport::<RoleClient>::receive(&mut self.transport), if !self.is_over => {
+                    let Some(message) = message else {
+                        self.is_over = true;
+                        continue;
+                    };
+                    match serde_json::to_vec(&message) {
+                        Ok(line) => self.read.push_back(line),
+                        Err(error) => tracing::warn!(%error, "a message of a server cannot be kept"),
+                    }
+                    return Arrived::Lines;
+                }
+                else => return Arrived::Ended,
+            }
+        }
+    }
+
+    pub(super) fn take(&mut self, mut each: impl FnMut(Line<'_>)) {
+        for line in self.read.drain(..) {
+            each(Line::Whole(&line));
+        }
+    }
+
+    /// A transport whose first message was refused is of no more use.
+    pub(super) fn reopen(&mut self) {
+        self.sending.abort_all();
+        self.is_over = false;
+        self.transport = StreamableHttpClientTransport::with_client(self.client.clone(), self.config.clone());
+    }
+
+    pub(super) async fn close(mut self) {
+        let closed = Transport::<RoleClient>::close(&mut self.transport);
+        tokio::time::timeout(CLOSE_TIMEOUT, closed).await.ok();
+    }
+}
+
+fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue), String> {
+    let bad = || format!("`{name}` cannot be sent as a header");
+    let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
+    value.set_sensitive(true);
+    Ok((HeaderName::try_from(name.as_str()).map_err(|_| bad())?, value))
+}
+
+/// Whether the server may have taken the message all the same: a connection can also break while the answer is awaited.
+fn may_have_arrived(error: &StreamableHttpError<reqwest::Error>) -> bool {
+    match error {
+        StreamableHttpError::Client(error) => !error.is_connect() && !error.is_builder(),
+        StreamableHttpError::HttpStatus(answer) => answer.status != StatusCode::TOO_MANY_REQUESTS.as_u16(),
+        StreamableHttpError::AuthRequired(_)
+        | StreamableHttpError::InsufficientScope(_)
+        | StreamableHttpError::SessionExpired
+        | StreamableHttpError::ReservedHeaderConflict(_) => false,
+        _ => true,
+    }
+}
+
+/// Gives a message its place among those that are sent, now: tasks that send are run in any order, and a transport takes the
+/// second message of a legacy link for `notifications/initialized`, whatever it is.
+pub(crate) fn in_turn<F>(sent: F) -> impl Future<Output = F::Output> + Send + 'static
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    // It is queued by being polled once, and never put off because its task has done enough for now.
+    let mut sent = Box::pin(unconstrained(sent));
+    let first = sent.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    async move {
+        match first {
+            Poll::Ready(done) => done,
+            Poll::Pending => sent.await,
+        }
+    }
+}
+
+/// An error with all its causes: the first alone says too little.
+pub(crate) fn words(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !words.contains(&text) {
+            words = format!("{words}: {text}");
+        }
+        cause = error.source();
+    }
+    words
+}

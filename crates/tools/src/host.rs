@@ -1,0 +1,350 @@
+//! The tool host: every tool server with its keeper, and what they offer together.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use approvals::Approvals;
+use rmcp::ErrorData;
+use serde_json::Value;
+use store::Store;
+use supervise::{Ladder, Owner};
+use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::asking::Outcome;
+use crate::caller::Caller;
+use crate::calling::Calling;
+use crate::catalog::Catalog;
+use crate::connection::Question;
+use crate::diagnosis::diagnose;
+use crate::face::Face;
+use crate::keeper::{self, Keeper};
+use crate::limits::Limits;
+use crate::notice::{Notice, Notify};
+use crate::offers::Offers;
+use crate::parked::Parked;
+use crate::post::{Post, Wish, lock};
+use crate::settings::Server;
+use crate::strays;
+use crate::view::{Frames, ServerState, ServerView};
+
+/// Updates of resources that a slow listener may not have seen yet; one that is further behind is told that all may have changed.
+const UPDATES_MAX: usize = 256;
+
+/// What the tool host is made of.
+pub struct Plan {
+    /// The tool servers, in the order in which they are offered.
+    pub servers: Vec<Server>,
+    /// How much it may hold.
+    pub limits: Limits,
+    /// What marks its processes.
+    pub owner: Owner,
+    /// Where lists and calls are kept; nowhere if there is none.
+    pub store: Option<Store>,
+    /// Who confirms; without it what needs a confirmation is refused.
+    pub approvals: Option<Approvals>,
+    /// Who is told what happens.
+    pub notify: Notify,
+}
+
+/// All tool servers. Clones are the same; with the last one they are killed, unless they were stopped.
+#[derive(Clone)]
+pub struct Host(Arc<Running>);
+
+struct Running {
+    shared: Arc<Shared>,
+    /// Aborted on drop, and the servers with them.
+    keepers: Mutex<JoinSet<()>>,
+}
+
+/// What all parts of the host share.
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    pub(crate) owner: Owner,
+    pub(crate) ladder: Ladder,
+    pub(crate) store: Option<Store>,
+    pub(crate) approvals: Option<Approvals>,
+    pub(crate) starts: Arc<Semaphore>,
+    /// One for each caller that may be connected.
+    pub(crate) listeners: Arc<Semaphore>,
+    pub(crate) parked: Parked,
+    /// Calls that have not ended.
+    pub(crate) under_way: AtomicUsize,
+    notify: Notify,
+    posts: Mutex<Vec<Arc<Post>>>,
+    offers: watch::Sender<Arc<Offers>>,
+    offering: Mutex<()>,
+    updates: broadcast::Sender<Update>,
+    /// What must be done though nobody waits for it.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// A resource has changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Update {
+    pub(crate) uri: String,
+}
+
+impl Host {
+    /// Begins to start the tool servers and returns at once.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime that drives IO and time.
+    #[must_use]
+    pub fn start(plan: Plan) -> Self {
+        let Plan { servers, limits, owner, store, approvals, notify } = plan;
+        let shared = Arc::new(Shared {
+            starts: Arc::new(Semaphore::new(limits.starts_max)),
+            listeners: Arc::new(Semaphore::new(limits.listeners_max)),
+            parked: Parked::new(&limits),
+            under_way: AtomicUsize::new(0),
+            limits,
+            owner,
+            ladder: keeper::ladder(),
+            store,
+            approvals,
+            notify,
+            posts: Mutex::default(),
+            offers: watch::Sender::default(),
+            offering: Mutex::default(),
+            updates: broadcast::Sender::new(UPDATES_MAX),
+            tasks: Mutex::default(),
+        });
+        let host = Self(Arc::new(Running { shared, keepers: Mutex::default() }));
+        host.0.shared.own(sweep(Arc::downgrade(&host.0.shared)));
+        host.apply(servers);
+        host
+    }
+
+    /// Makes the servers those of the list: what is the same goes on untouched, what changed is started anew, what is not in
+    /// it is stopped.
+    pub fn apply(&self, servers: Vec<Server>) {
+        let shared = &self.0.shared;
+        {
+            let mut posts = lock(&shared.posts);
+            let mut before = std::mem::take(&mut *posts);
+            for server in servers {
+                let same = before.iter().position(|post| *post.server == server);
+                posts.push(match same {
+                    Some(place) => before.swap_remove(place),
+                    None => self.employ(server),
+                });
+            }
+            for post in before {
+                post.wish(Wish::Stop);
+            }
+        }
+        shared.offer_anew();
+    }
+
+    /// Every server, in the configured order.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ServerView> {
+        let offers = self.0.shared.offers();
+        self.0.shared.posts().iter().map(|post| view(post, &offers)).collect()
+    }
+
+    /// What every server is doing, in the configured order.
+    #[must_use]
+    pub fn states(&self) -> Vec<(Arc<str>, ServerState)> {
+        self.0.shared.posts().iter().map(|post| (Arc::clone(&post.name), post.status().state)).collect()
+    }
+
+    /// One server.
+    #[must_use]
+    pub fn server(&self, name: &str) -> Option<ServerView> {
+        self.0.shared.post(name).map(|post| view(&post, &self.0.shared.offers()))
+    }
+
+    /// The frames of the connection to a server that are kept.
+    #[must_use]
+    pub fn frames(&self, name: &str) -> Option<Frames> {
+        let post = self.0.shared.post(name)?;
+        let ring = post.status().remains.ring.clone();
+        Some(ring.map_or(Frames { frames: Vec::new(), left_out: 0 }, |ring| {
+            let ring = lock(&ring);
+            Frames { frames: ring.frames().cloned().collect(), left_out: ring.left_out() }
+        }))
+    }
+
+    /// Starts a server anew, also one that was given up; says whether there is one of that name.
+    #[must_use]
+    pub fn restart(&self, name: &str) -> bool {
+        let post = self.0.shared.post(name);
+        post.inspect(|post| post.wish(Wish::Restart)).is_some()
+    }
+
+    /// Calls a tool by the name that it is offered under, for somebody who cannot be asked anything.
+    ///
+    /// # Errors
+    /// There is no such tool, or its server refused the call itself. What goes wrong with the tool is a result that says so.
+    pub async fn call(&self, caller: &Caller, tool: &str, arguments: Value) -> Result<Value, ErrorData> {
+        let offers = self.0.shared.offers();
+        let unknown = || ErrorData::invalid_params(format!("unknown tool `{tool}`"), None);
+        let way = offers.tool(tool).ok_or_else(unknown)?;
+        let face = Face::mute(Uuid::new_v4().to_string().into());
+        let calling =
+            Calling { shared: &self.0.shared, caller, face: &face, way, arguments, answers: None, state: None };
+        match calling.call().await? {
+            Outcome::Complete(result) | Outcome::InputRequired(result) => Ok(result),
+        }
+    }
+
+    /// Waits until no server is starting any more, at most for so long; says whether that came to be.
+    pub async fn settled(&self, within: Duration) -> bool {
+        const LOOK: Duration = Duration::from_millis(20);
+        let all_settled = async {
+            loop {
+                let posts = self.0.shared.posts();
+                if posts.iter().all(|post| post.status().state != ServerState::Starting) {
+                    return;
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(within, all_settled).await.is_ok()
+    }
+
+    /// Waits until no call is under way, at most for so long.
+    pub async fn idle(&self, within: Duration) {
+        const LOOK: Duration = Duration::from_millis(20);
+        let all_over = async {
+            while self.0.shared.under_way.load(Ordering::Relaxed) > 0 {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(within, all_over).await.ok();
+    }
+
+    /// Stops every server and waits for their ends.
+    pub async fn stop(&self) {
+        for post in self.0.shared.posts() {
+            post.wish(Wish::Stop);
+        }
+        self.0.shared.parked.clear();
+        let mut keepers = std::mem::take(&mut *lock(&self.0.keepers));
+        while keepers.join_next().await.is_some() {}
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
+    fn employ(&self, server: Server) -> Arc<Post> {
+        let shared = &self.0.shared;
+        let post = Arc::new(Post::new(server, shared.limits.calls_max));
+        let keeper = Keeper { shared: Arc::clone(shared), post: Arc::clone(&post) };
+        let mut keepers = lock(&self.0.keepers);
+        while keepers.try_join_next().is_some() {}
+        keepers.spawn(keeper.keep());
+        post
+    }
+}
+
+impl Shared {
+    pub(crate) fn posts(&self) -> Vec<Arc<Post>> {
+        lock(&self.posts).clone()
+    }
+
+    pub(crate) fn post(&self, name: &str) -> Option<Arc<Post>> {
+        lock(&self.posts).iter().find(|post| *post.name == *name).cloned()
+    }
+
+    /// All that is offered now.
+    pub(crate) fn offers(&self) -> Arc<Offers> {
+        self.offers.borrow().clone()
+    }
+
+    /// Tells of every change of what is offered.
+    pub(crate) fn changes(&self) -> watch::Receiver<Arc<Offers>> {
+        self.offers.subscribe()
+    }
+
+    /// Tells of every change of a resource.
+    pub(crate) fn updates(&self) -> broadcast::Receiver<Update> {
+        self.updates.subscribe()
+    }
+
+    pub(crate) fn offer_anew(&self) {
+        // Held from the look to the replacement: an older look must not replace a newer one.
+        let _offering = lock(&self.offering);
+        let servers: Vec<(Arc<Server>, Arc<Catalog>)> =
+            self.posts().iter().map(|post| (Arc::clone(&post.server), Arc::clone(&post.status().catalog))).collect();
+        self.offers.send_replace(Arc::new(Offers::of(&servers)));
+        self.tell(Notice::ToolsChanged);
+    }
+
+    pub(crate) fn resource_updated(&self, server: &str, uri: &str, _params: &Value) {
+        tracing::debug!(server, "a resource has changed");
+        // Nobody may be listening.
+        _ = self.updates.send(Update { uri: uri.to_owned() });
+    }
+
+    pub(crate) fn set_state(&self, post: &Post, state: ServerState, reason: Option<Arc<str>>) {
+        {
+            let mut status = post.status();
+            status.state = state;
+            status.reason.clone_from(&reason);
+        }
+        self.tell(Notice::ToolServerState { server: Arc::clone(&post.name), state, reason });
+    }
+
+    /// Leaves a question to somebody else than a caller.
+    pub(crate) fn answer_stray(self: &Arc<Self>, server: &Arc<str>, question: Question) {
+        self.own(strays::answer(Arc::clone(self), Arc::clone(server), question));
+    }
+
+    /// Does something that must be done though nobody waits for it. Without a runtime nothing can be done any more.
+    pub(crate) fn own(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let mut tasks = lock(&self.tasks);
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn_on(task, &runtime);
+        }
+    }
+
+    pub(crate) fn tell(&self, notice: Notice) {
+        (self.notify)(notice);
+    }
+}
+
+/// Gives up, for as long as the host is there, what waits for callers that do not come back.
+async fn sweep(shared: std::sync::Weak<Shared>) {
+    const LOOK: Duration = Duration::from_secs(1);
+    loop {
+        tokio::time::sleep(LOOK).await;
+        match shared.upgrade() {
+            Some(shared) => shared.parked.sweep(std::time::Instant::now()),
+            None => return,
+        }
+    }
+}
+
+fn view(post: &Post, offers: &Offers) -> ServerView {
+    let findings = diagnose(&post.evidence());
+    let status = post.status();
+    ServerView {
+        name: post.server.name.clone(),
+        state: status.state,
+        reason: status.reason.clone(),
+        era: status.era,
+        protocol: status.protocol.clone(),
+        implementation: status.implementation.clone(),
+        pid: status.pid,
+        restarts: status.restarts,
+        ready_after_ms: status.ready_after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+        tools: offers.tools_of(&post.name),
+        resources: status.catalog.resources.len() + status.catalog.templates.len(),
+        prompts: status.catalog.prompts.len(),
+        is_from_memory: status.is_from_memory,
+        quarantined: status.catalog.quarantined.clone(),
+        findings,
+    }
+}
+
+pub(crate) fn unix_ms() -> i64 {
+    let passed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(passed.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,206 @@
+//! What is done for a server while it lives, beside its calls: its lists are read, what it tells is attended to, and it is
+//! listened to for what callers want to hear of.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
+use super::{Keeper, Turn};
+use crate::connection::{Call, CallError, Connection, Next, Told};
+use crate::handshake::{Era, meta};
+use crate::listing;
+use crate::post::Wish;
+use crate::strays;
+
+/// How long several changes of a list may come together before it is read again.
+const SETTLE: Duration = Duration::from_millis(50);
+/// How long a server that has ended what it is listened to with is left alone: some do so at once.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+
+/// The attention that one life of a server gets.
+pub(super) struct Attendance<'a> {
+    keeper: &'a Keeper,
+    connection: Connection,
+    told: mpsc::Receiver<Told>,
+    started: Instant,
+    /// Questions that belong to no caller.
+    strays: JoinSet<()>,
+    /// What a modern server is listened to with.
+    listening: Option<Call>,
+    /// When to listen again, after the server ended that.
+    listen_at: Option<Instant>,
+    /// What a legacy server was asked to tell of.
+    subscribed: Vec<String>,
+}
+
+impl<'a> Attendance<'a> {
+    pub(super) fn new(
+        keeper: &'a Keeper,
+        connection: Connection,
+        told: mpsc::Receiver<Told>,
+        started: Instant,
+    ) -> Self {
+        Self {
+            keeper,
+            connection,
+            told,
+            started,
+            strays: JoinSet::new(),
+            listening: None,
+            listen_at: None,
+            subscribed: Vec::new(),
+        }
+    }
+
+    /// Attends to the server until somebody wishes otherwise. Whatever is waited for meanwhile, a wish is heard.
+    pub(super) async fn serve(&mut self, turn: Turn) -> Wish {
+        let post = &self.keeper.post;
+        tokio::select! {
+            wish = post.wished() => wish,
+            never = self.attend_all(turn) => match never {},
+        }
+    }
+
+    /// Reads the lists, lets callers in, and attends to what the server tells. `turn` is given back once the server is there.
+    async fn attend_all(&mut self, turn: Turn) -> Infallible {
+        let Keeper { shared, post } = self.keeper;
+        let read = listing::read_all(&self.connection, post.server.timeouts.list, &shared.limits).await;
+        drop(turn);
+        post.set_connection(Some(self.connection.clone()));
+        self.keeper.learn(read, self.started);
+        self.listen().await;
+        loop {
+            tokio::select! {
+                told = self.told.recv() => match told {
+                    Some(told) => self.attend(told).await,
+                    None => pending().await,
+                },
+                () = post.resubscribe.notified() => self.listen().await,
+                may_ask_again = over(&mut self.listening) => {
+                    self.listening = None;
+                    self.listen_at = may_ask_again.then(|| Instant::now() + LISTEN_AGAIN);
+                }
+                () = reached(self.listen_at) => {
+                    self.listen().await;
+                    // What changed while nobody listened was not told.
+                    self.attend(Told::ToolsChanged).await;
+                }
+                _ = self.strays.join_next(), if !self.strays.is_empty() => {}
+            }
+        }
+    }
+
+    async fn attend(&mut self, told: Told) {
+        let Keeper { shared, post } = self.keeper;
+        match told {
+            Told::ToolsChanged | Told::ResourcesChanged | Told::PromptsChanged => {
+                tokio::time::sleep(SETTLE).await;
+                self.drain_changes();
+                let read = listing::read_all(&self.connection, post.server.timeouts.list, &shared.limits).await;
+                self.keeper.learn(read, self.started);
+            }
+            Told::ResourceUpdated { uri, params } => shared.resource_updated(&post.name, &uri, &params),
+            Told::Asked(question) => {
+                let shared = Arc::clone(shared);
+                self.strays.spawn(strays::answer(shared, Arc::clone(&post.name), question));
+            }
+        }
+    }
+
+    /// Several changes at once are one.
+    fn drain_changes(&mut self) {
+        let mut others = Vec::new();
+        while let Ok(told) = self.told.try_recv() {
+            match told {
+                Told::ToolsChanged | Told::ResourcesChanged | Told::PromptsChanged => {}
+                other => others.push(other),
+            }
+        }
+        for other in others {
+            match other {
+                Told::ResourceUpdated { uri, params } => {
+                    self.keeper.shared.resource_updated(&self.keeper.post.name, &uri, &params);
+                }
+                Told::Asked(question) => {
+                    let shared = Arc::clone(&self.keeper.shared);
+                    self.strays.spawn(strays::answer(shared, Arc::clone(&self.keeper.post.name), question));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Asks to be told of changes: all lists, and the resources that callers want to hear of.
+    async fn listen(&mut self) {
+        self.listen_at = None;
+        let wanted = self.keeper.post.subscribed();
+        match self.connection.agreement().era {
+            Era::Modern => self.listen_as_modern(&wanted).await,
+            Era::Legacy => self.listen_as_legacy(wanted).await,
+        }
+    }
+
+    async fn listen_as_modern(&mut self, wanted: &[String]) {
+        let capabilities = &self.connection.agreement().capabilities;
+        let tells = |list: &str| capabilities[list]["listChanged"] == true;
+        let mut notifications = json!({});
+        for (list, field) in
+            [("tools", "toolsListChanged"), ("resources", "resourcesListChanged"), ("prompts", "promptsListChanged")]
+        {
+            if tells(list) {
+                notifications[field] = true.into();
+            }
+        }
+        if !wanted.is_empty() && capabilities["resources"]["subscribe"] == true {
+            notifications["resourceSubscriptions"] = json!(wanted);
+        }
+        // The old one is given up once the new one stands.
+        let _old = self.listening.take();
+        if notifications.as_object().is_some_and(|fields| !fields.is_empty()) {
+            let params = json!({ "notifications": notifications, "_meta": meta() });
+            self.listening = self.connection.call(None, "subscriptions/listen", params).await.ok();
+        }
+    }
+
+    async fn listen_as_legacy(&mut self, wanted: Vec<String>) {
+        if self.connection.agreement().capabilities["resources"]["subscribe"] != true {
+            return;
+        }
+        let timeout = self.keeper.post.server.timeouts.list;
+        let changes =
+            wanted.iter().filter(|uri| !self.subscribed.contains(uri)).map(|uri| ("resources/subscribe", uri)).chain(
+                self.subscribed.iter().filter(|uri| !wanted.contains(uri)).map(|uri| ("resources/unsubscribe", uri)),
+            );
+        for (method, uri) in changes {
+            let params: Value = json!({ "uri": uri });
+            if let Err(error) = self.connection.ask(method, params, timeout).await {
+                tracing::warn!(server = &*self.keeper.post.name, method, %error, "a tool server would not do it");
+            }
+        }
+        self.subscribed = wanted;
+    }
+}
+
+/// Waits until the server ends what it is listened to with; says whether it may be asked for that again.
+async fn over(listening: &mut Option<Call>) -> bool {
+    let Some(call) = listening else { return pending().await };
+    loop {
+        match call.next().await {
+            Next::Event(_) => {}
+            Next::End(end) => return !matches!(end, Err(CallError::Refused(_))),
+        }
+    }
+}
+
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at.into()).await,
+        None => pending().await,
+    }
+}

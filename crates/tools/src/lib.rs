@@ -1,0 +1,55 @@
+//! MCP tool servers: started, negotiated with whatever their age, diagnosed, kept running, and offered as one.
+#![expect(deprecated, reason = "older callers and servers log and take samples, whatever the newest version advises")]
+
+mod asking;
+mod caller;
+mod calling;
+mod cap;
+mod catalog;
+mod check;
+mod connection;
+mod diagnosis;
+mod dialect;
+mod endpoint;
+mod evidence;
+mod exchange;
+mod face;
+mod far;
+mod finding;
+mod frame;
+mod handshake;
+mod host;
+mod keeper;
+mod limits;
+mod listing;
+mod names;
+mod notice;
+mod offers;
+mod parked;
+mod post;
+mod proxy;
+mod report;
+mod serving;
+mod settings;
+mod strays;
+mod unfolding;
+mod view;
+mod visits;
+mod waiting;
+
+pub use caller::Caller;
+pub use catalog::Quarantined;
+pub use check::check;
+pub use diagnosis::{Spoken, diagnose};
+pub use evidence::{Ended, Evidence, Listed, Phase, Silence, Stop};
+pub use finding::{Code, Finding, Severity};
+pub use frame::{Frame, Ring, RingLimits, Speaker, Verdict};
+pub use handshake::Era;
+pub use host::{Host, Plan};
+pub use limits::Limits;
+pub use notice::{Notice, Notify};
+pub use proxy::{Remote, proxy};
+pub use report::{Health, Report};
+pub use serving::{HttpEndpoint, serve_pipe};
+pub use settings::{Confirm, Dialect, Reach, Restart, Server, Timeouts};
+pub use view::{Frames, Implementation, ServerState, ServerView};

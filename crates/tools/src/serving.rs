@@ -1,0 +1,150 @@
+//! The endpoint over its two ways: Streamable HTTP, as a service that whoever speaks HTTP mounts, and a pipe.
+
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full};
+use rmcp::ServiceExt;
+use rmcp::transport::streamable_http_server::SessionManager as _;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
+use tokio_util::bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use crate::caller::Caller;
+use crate::endpoint::Endpoint;
+use crate::host::Host;
+use crate::visits::Visits;
+
+/// Places that are kept for those who come, at most.
+const PLACES_MIN: usize = 64;
+
+/// The endpoint for callers over Streamable HTTP. Clones are the same.
+#[derive(Clone)]
+pub struct HttpEndpoint {
+    service: StreamableHttpService<Endpoint, LocalSessionManager>,
+    connections: Arc<LocalSessionManager>,
+    visits: Arc<Visits>,
+    idle_max: Duration,
+    places: Arc<Semaphore>,
+    /// When there are fewer places, room is made for each caller that comes.
+    places_min: usize,
+    stop: CancellationToken,
+}
+
+impl HttpEndpoint {
+    /// The endpoint of a host, for bodies of at most `body_bytes_max`.
+    #[must_use]
+    pub fn new(host: &Host, body_bytes_max: usize) -> Self {
+        let stop = CancellationToken::new();
+        let config = StreamableHttpServerConfig::default()
+            .with_cancellation_token(stop.child_token())
+            .with_max_request_body_bytes(body_bytes_max)
+            .with_json_response(true)
+            // Whoever mounts it has checked `Host` and `Origin` by its own list.
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let mut connections = LocalSessionManager::default();
+        // It would end a connection whose call waits for a person; `visits` knows which are in use.
+        connections.session_config.keep_alive = None;
+        let connections = Arc::new(connections);
+        let idle_max = host.shared().limits.caller_idle_max;
+        let places = Arc::clone(&host.shared().listeners);
+        let places_min = (host.shared().limits.listeners_max / 16).clamp(1, PLACES_MIN);
+        let host = host.clone();
+        let make = move || Endpoint::new(&host).ok_or_else(|| io::Error::other("too many callers are connected"));
+        let service = StreamableHttpService::new(make, Arc::clone(&connections), config);
+        Self { service, connections, visits: Arc::default(), idle_max, places, places_min, stop }
+    }
+
+    /// Answers one request, which has a [`Caller`] among its extensions.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<BoxBody<Bytes, Infallible>>
+    where
+        B: Body + Send + 'static,
+        B::Data: Send + 'static,
+        B::Error: Display,
+    {
+        let key = request.extensions().get::<Caller>().map_or_else(Arc::default, |caller| Arc::clone(&caller.key));
+        let named = connection_in(request.headers());
+        let Ok(visit) = named.as_deref().map_or(Ok(None), |id| self.visits.enter(id, &key)) else {
+            return not_found();
+        };
+        if named.is_none() {
+            self.close(self.visits.give_up(self.idle_max, Instant::now())).await;
+            // Whoever leaves one connection after the other must not keep all others out.
+            if self.places.available_permits() < self.places_min {
+                self.close(self.visits.make_room().into_iter().collect()).await;
+            }
+        }
+        let is_farewell = request.method() == Method::DELETE;
+        let mut response = self.service.handle(request).await;
+        // Official clients take anything but these two for a failure to end the connection.
+        if is_farewell && response.status() == StatusCode::ACCEPTED {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        match (named, connection_in(response.headers())) {
+            (Some(id), _) if is_farewell && response.status().is_success() => self.visits.close(&id),
+            (None, Some(made)) => self.visits.open(&made, key, Instant::now()),
+            _ => {}
+        }
+        match visit {
+            // In use until its last byte is sent.
+            Some(visit) if response.body().size_hint().exact().is_none() => {
+                response.map(|body| body.map_frame(move |frame| (frame, &visit).0).boxed())
+            }
+            _ => response,
+        }
+    }
+
+    /// Ends the connections of a key that is not valid any more.
+    pub async fn end_of(&self, key: &str) {
+        self.close(self.visits.end_of(key)).await;
+    }
+
+    /// Ends every connection.
+    pub fn end(&self) {
+        self.stop.cancel();
+    }
+
+    async fn close(&self, connections: Vec<Box<str>>) {
+        for id in connections {
+            if let Err(error) = self.connections.close_session(&(*id).into()).await {
+                tracing::debug!(%error, "the connection of a caller was gone already");
+            }
+        }
+    }
+}
+
+fn connection_in(headers: &HeaderMap) -> Option<Box<str>> {
+    headers.get("mcp-session-id").and_then(|id| id.to_str().ok()).map(Into::into)
+}
+
+/// As if there were no such connection.
+fn not_found() -> Response<BoxBody<Bytes, Infallible>> {
+    let mut response = Response::new(Full::from("Not Found: Session not found").boxed());
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}
+
+/// Serves one caller over a pipe, until it closes its end.
+///
+/// # Errors
+/// The caller never said what it speaks.
+pub async fn serve_pipe(
+    host: &Host,
+    caller: Caller,
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+) -> io::Result<()> {
+    let endpoint = Endpoint::of(host, caller).ok_or_else(|| io::Error::other("too many callers are connected"))?;
+    let served = endpoint.serve((reader, writer)).await.map_err(io::Error::other)?;
+    served.waiting().await.map(drop).map_err(io::Error::other)
+}

@@ -1,0 +1,102 @@
+//! How far a schema unfolds, pure. A few lines that refer to each other twice each can keep a judge of arguments busy for
+//! years, and a long chain of references can exhaust its stack; a schema that does either judges nothing.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+/// Parts of a schema, with those that it refers to counted each time: the largest real ones have some thousands.
+const PARTS_MAX: u64 = 200_000;
+/// How deep they may lie in each other.
+const DEPTH_MAX: usize = 256;
+
+/// Whether arguments can be held against this schema without fear. One whose references lead elsewhere, or are not written as
+/// a plain path, is none of those.
+pub(crate) fn is_bounded(schema: &Value) -> bool {
+    let mut unfolding = Unfolding { root: schema, counted: HashMap::new() };
+    unfolding.count(schema, 0).is_some_and(|parts| parts <= PARTS_MAX)
+}
+
+struct Unfolding<'a> {
+    root: &'a Value,
+    /// By the place of the part; nothing for those that are being counted, which end in themselves.
+    counted: HashMap<*const Value, u64>,
+}
+
+impl<'a> Unfolding<'a> {
+    /// How many parts this one has; `None` if nobody can say.
+    fn count(&mut self, part: &'a Value, depth: usize) -> Option<u64> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        if let Some(parts) = self.counted.get(&std::ptr::from_ref(part)) {
+            return Some(*parts);
+        }
+        let mut parts = 1_u64;
+        match part {
+            Value::Object(fields) => {
+                self.counted.insert(part, 0);
+                for (name, value) in fields {
+                    let inner = match (name.as_str(), value) {
+                        ("$dynamicRef" | "$recursiveRef", Value::String(_)) => return None,
+                        ("$ref", Value::String(path)) => self.referred(path)?,
+                        _ => value,
+                    };
+                    parts = parts.saturating_add(self.count(inner, depth + 1)?);
+                }
+                self.counted.insert(part, parts);
+            }
+            Value::Array(values) => {
+                for value in values {
+                    parts = parts.saturating_add(self.count(value, depth + 1)?);
+                }
+            }
+            _ => {}
+        }
+        Some(parts)
+    }
+
+    fn referred(&self, path: &str) -> Option<&'a Value> {
+        self.root.pointer(path.strip_prefix('#').filter(|pointer| !pointer.contains('%'))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+
+    fn chained(length: usize, link: impl Fn(Value) -> Value) -> Value {
+        let mut defs = Map::new();
+        for number in 0..length {
+            let next = json!({ "$ref": format!("#/$defs/a{}", number + 1) });
+            defs.insert(format!("a{number}"), link(next));
+        }
+        defs.insert(format!("a{length}"), json!({}));
+        json!({ "type": "object", "$ref": "#/$defs/a0", "$defs": defs })
+    }
+
+    #[test]
+    fn ordinary_and_recursive_schemas_are_bounded() {
+        assert!(is_bounded(&json!({ "type": "object", "properties": { "a": { "type": "string" } } })));
+        let tree = json!({ "type": "object", "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } } });
+        assert!(is_bounded(&tree));
+        assert!(is_bounded(&chained(30, |next| next)));
+        assert!(is_bounded(&json!({ "type": "object", "properties": { "$ref": { "type": "string" } } })));
+    }
+
+    #[test]
+    fn what_doubles_at_each_step_or_never_seems_to_end_is_not() {
+        assert!(!is_bounded(&chained(40, |next| json!({ "allOf": [next, next] }))));
+        assert!(!is_bounded(&chained(100_000, |next| next)));
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_not() {
+        for reference in ["https://example.com/a.json", "#name", "#/%24defs/a", "#/nowhere"] {
+            assert!(!is_bounded(&json!({ "type": "object", "$ref": reference })), "{reference}");
+        }
+        assert!(!is_bounded(&json!({ "type": "object", "$dynamicRef": "#a" })));
+    }
+}

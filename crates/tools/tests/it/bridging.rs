@@ -1,0 +1,138 @@
+//! Every caller reaches every server: each era on either side, with what is asked and told in the middle.
+
+use rmcp::model::{GetPromptRequestParams, ReadResourceRequestParams};
+use serde_json::{Value, json};
+
+use crate::house::{Calling, Can, House, Lifecycle, server, words};
+
+const SERVERS: [&str; 3] = ["legacy", "modern", "dual"];
+const CALLERS: [Lifecycle; 2] = [Lifecycle::Legacy, Lifecycle::Modern];
+
+async fn each(play: impl AsyncFn(&House, &str, Calling)) {
+    for name in SERVERS {
+        let house = House::ready(vec![server("g", name)]).await;
+        for lifecycle in CALLERS {
+            println!("{lifecycle:?} caller, {name} server");
+            let caller = house.caller(lifecycle, Can::Everything).await;
+            play(&house, name, caller).await;
+        }
+        house.host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_are_listed_and_called() {
+    each(async |_, _, caller| {
+        let tools = caller.client.list_all_tools().await.unwrap();
+        let echo = tools.iter().find(|tool| tool.name == "g__echo").unwrap();
+        assert!(echo.input_schema["properties"]["text"].is_object());
+        assert_eq!(words(&caller.call("g__echo", json!({ "text": "hällo\n" })).await), "hällo\n");
+        let failed = caller.call("g__fail", json!({})).await;
+        assert_eq!(failed.is_error, Some(true));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_asks_in_the_middle_is_asked_of_its_caller() {
+    each(async |_, _, caller| {
+        let said = words(&caller.call("g__ask", json!({})).await);
+        assert!(said.contains("ada"), "{said}");
+        let said = words(&caller.call("g__sample", json!({})).await);
+        assert!(said.contains("sampled"), "{said}");
+        let said = words(&caller.call("g__roots", json!({})).await);
+        assert!(said.contains("root-of-the-caller"), "{said}");
+        assert_eq!(caller.heard().asked.len(), 3);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_cannot_be_asked_gets_an_answer_all_the_same() {
+    for name in SERVERS {
+        let house = House::ready(vec![server("g", name)]).await;
+        for lifecycle in CALLERS {
+            let caller = house.caller(lifecycle, Can::Nothing).await;
+            let params = rmcp::model::CallToolRequestParams::new("g__ask");
+            match caller.client.call_tool(params).await {
+                Ok(result) => assert!(!words(&result).contains("ada"), "{result:?}"),
+                // A modern server must refuse a caller that lacks what it needs.
+                Err(error) => assert!(error.to_string().contains("apabilit"), "{error}"),
+            }
+            assert!(caller.heard().asked.is_empty());
+        }
+        house.host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_comes_in_its_order() {
+    each(async |_, _, caller| {
+        caller.call("g__sleep", json!({ "ms": 60 })).await;
+        caller.until(|heard| !heard.progress.is_empty()).await;
+        // The official client hands each to a task of its own, so only their set is certain on its side.
+        let progress = caller.heard().progress;
+        assert!(progress.iter().all(|step| *step > 0.0), "{progress:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resources_and_prompts_are_read() {
+    each(async |_, _, caller| {
+        let resources = caller.client.list_all_resources().await.unwrap();
+        let uri = resources[0].uri.clone();
+        let read = caller.client.read_resource(ReadResourceRequestParams::new(uri)).await.unwrap();
+        assert!(!read.contents.is_empty());
+        let prompts = caller.client.list_all_prompts().await.unwrap();
+        let arguments: Value = prompts[0]
+            .arguments
+            .iter()
+            .flatten()
+            .map(|argument| (argument.name.clone(), Value::from("x")))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        let mut params = GetPromptRequestParams::new(prompts[0].name.clone());
+        params.arguments = arguments.as_object().cloned();
+        let prompt = caller.client.get_prompt(params).await.unwrap();
+        assert!(!prompt.messages.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_the_tools_is_told_and_seen() {
+    for name in SERVERS {
+        let house = House::ready(vec![server("g", name)]).await;
+        let legacy = house.caller(Lifecycle::Legacy, Can::Nothing).await;
+        let modern = house.caller(Lifecycle::Modern, Can::Nothing).await;
+        let filter = rmcp::model::SubscriptionFilter::builder().tools_list_changed().build();
+        let mut listening = modern.client.listen(filter).await.unwrap();
+        let before = legacy.client.list_all_tools().await.unwrap().len();
+        legacy.call("g__change", json!({})).await;
+        legacy.until(|heard| heard.tool_list_changes > 0).await;
+        let told = tokio::time::timeout(crate::house::PATIENCE, listening.next()).await.unwrap().unwrap();
+        assert!(told.is_some());
+        assert_eq!(modern.client.list_all_tools().await.unwrap().len(), before + 1);
+        house.host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_never_reaches_another_caller() {
+    let house = House::ready(vec![server("g", "legacy")]).await;
+    let one = house.caller(Lifecycle::Legacy, Can::Everything).await;
+    let other = house.caller(Lifecycle::Legacy, Can::Everything).await;
+    let long = one.call("g__sleep", json!({ "ms": 1500 }));
+    let asked = async {
+        // While a call of somebody else is under way nobody can tell whose question it is: nobody is asked.
+        house.until("g", |_| true).await;
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        let params = rmcp::model::CallToolRequestParams::new("g__ask");
+        other.client.call_tool(params).await
+    };
+    let (_, result) = tokio::join!(long, asked);
+    let said = result.map(|result| words(&result)).unwrap_or_default();
+    assert!(!said.contains("ada"), "{said}");
+    assert!(one.heard().asked.is_empty() && other.heard().asked.is_empty());
+}

@@ -1,0 +1,213 @@
+//! One call: its arguments are judged, its result is cut, what needs a confirmation waits, and all of it is written down.
+
+use std::sync::Arc;
+
+use approvals::{Approvals, Filter, Notice, Person, Settings, Verdict, View};
+use serde_json::json;
+use store::{Store, ToolCallFilter, ToolCallOutcome};
+use supervise::Owner;
+use tokio::sync::{Mutex, mpsc};
+use tools::{Caller, Dialect, Limits, Plan, Server};
+
+use crate::house::{Can, House, Lifecycle, PATIENCE, server, text, words};
+
+#[tokio::test]
+async fn wrong_arguments_are_named_by_their_path_and_never_sent() {
+    let house = House::ready(vec![server("g", "dual")]).await;
+    let result = house.call("g__add", json!({ "a": 1, "b": "two" })).await;
+    assert_eq!(result["isError"], true);
+    assert!(text(&result).contains("`$.b`"), "{result}");
+    assert_eq!(result["_meta"]["switchboard/failure"]["work_may_have_run"], false);
+    let frames = house.host.frames("g").unwrap().frames;
+    assert!(frames.iter().all(|frame| !frame.text.contains("tools/call")));
+    assert_eq!(house.called(), ["g add refused"]);
+}
+
+#[tokio::test]
+async fn null_counts_as_left_out_where_that_is_allowed() {
+    let house = House::ready(vec![server("g", "dual")]).await;
+    let result = house.call("g__echo", json!({ "text": "x", "unknown": null })).await;
+    assert_eq!(text(&result), "x");
+    let result = house.call("g__echo", json!({ "text": null })).await;
+    assert!(text(&result).contains("`$.text`"), "{result}");
+}
+
+#[tokio::test]
+async fn a_tool_that_nobody_has_is_an_error() {
+    let house = House::ready(vec![server("g", "dual")]).await;
+    let error = house.host.call(&Caller::new("k", "t"), "g__nothing", json!({})).await.unwrap_err();
+    assert!(error.message.contains("g__nothing"));
+}
+
+#[tokio::test]
+async fn a_long_result_is_cut_with_a_note() {
+    let small = Server { result_bytes_max: 2000, ..server("g", "dual") };
+    let house = House::ready(vec![small]).await;
+    let result = house.call("g__big", json!({ "bytes": 100_000 })).await;
+    assert!(result.to_string().len() < 3000);
+    let note = result["content"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap();
+    assert!(note.contains("result_bytes_max") && note.contains("2000"), "{note}");
+}
+
+struct Office {
+    house: House,
+    approvals: Approvals,
+    /// What was asked and is not decided yet.
+    wanted: Mutex<mpsc::Receiver<View>>,
+    store: Store,
+    _directory: tempfile::TempDir,
+}
+
+async fn office(servers: Vec<Server>) -> Office {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path().join("s.db"), store::Limits::default()).unwrap();
+    let (asked, wanted) = mpsc::channel(16);
+    let notify = Arc::new(move |notice| {
+        if let Notice::ApprovalWanted { approval } = notice {
+            asked.try_send((*approval).clone()).unwrap();
+        }
+    });
+    let approvals = Approvals::open(store.clone(), Settings::default(), notify).await.unwrap();
+    let house = House::of(Plan {
+        servers,
+        limits: Limits::default(),
+        owner: Owner::generate(),
+        store: Some(store.clone()),
+        approvals: Some(approvals.clone()),
+        notify: Arc::new(|_| {}),
+    });
+    assert!(house.host.settled(PATIENCE).await);
+    Office { house, approvals, wanted: Mutex::new(wanted), store, _directory: directory }
+}
+
+impl Office {
+    /// Waits for the next thing that wants a decision, and decides it.
+    async fn decide(&self, verdict: Verdict) {
+        let one = self.wanted.lock().await.recv().await.unwrap();
+        self.approvals.decide(&one.id, &one.shown_hash, verdict, Person::operator("ada")).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_destructive_tool_waits_for_a_decision_and_runs_only_if_it_is_allowed() {
+    for lifecycle in [Lifecycle::Legacy, Lifecycle::Modern] {
+        let office = office(vec![server("g", "dual")]).await;
+        let caller = office.house.caller(lifecycle, Can::Nothing).await;
+        let (result, ()) =
+            tokio::join!(caller.call("g__delete", json!({ "path": "/x" })), office.decide(Verdict::deny("not today")));
+        assert_eq!(result.is_error, Some(true));
+        assert!(words(&result).contains("not today"), "{result:?}");
+        let (result, ()) =
+            tokio::join!(caller.call("g__delete", json!({ "path": "/x" })), office.decide(Verdict::Allow));
+        assert_ne!(result.is_error, Some(true), "{result:?}");
+        office.house.host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_of_a_server_that_is_gone_is_taken_back() {
+    let office = office(vec![server("g", "legacy")]).await;
+    let asked = Filter { state: Some(store::ApprovalState::Pending), ..Filter::default() };
+    let pending = async || office.approvals.list(asked.clone()).await.unwrap().len();
+    let caller = Caller::new("k", "t");
+    let ending = async {
+        while pending().await == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert!(office.house.host.restart("g"));
+        while pending().await > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let both = async { tokio::join!(office.house.host.call(&caller, "g__ask", json!({})), ending) };
+    let (result, ()) = tokio::time::timeout(PATIENCE, both).await.unwrap();
+    assert_eq!(result.unwrap()["_meta"]["switchboard/failure"]["work_may_have_run"], true);
+    office.house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confirmation_that_nobody_waits_for_any_more_is_taken_back() {
+    let office = office(vec![server("g", "dual")]).await;
+    let asked = Filter { state: Some(store::ApprovalState::Pending), ..Filter::default() };
+    let caller = Caller::new("k", "t");
+    {
+        let call = office.house.host.call(&caller, "g__delete", json!({ "path": "/x" }));
+        tokio::pin!(call);
+        loop {
+            tokio::select! {
+                _ = &mut call => panic!("nobody has decided"),
+                () = tokio::time::sleep(std::time::Duration::from_millis(5)) => {}
+            }
+            if !office.approvals.list(asked.clone()).await.unwrap().is_empty() {
+                break;
+            }
+        }
+    }
+    while !office.approvals.list(asked.clone()).await.unwrap().is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(office.house.called(), ["g delete cancelled"]);
+}
+
+#[tokio::test]
+async fn without_anybody_to_confirm_it_is_refused() {
+    let house = House::ready(vec![server("g", "dual")]).await;
+    let result = house.call("g__delete", json!({ "path": "/x" })).await;
+    assert!(text(&result).contains("needs a confirmation"), "{result}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_no_caller_can_answer_waits_for_a_person() {
+    let office = office(vec![server("g", "legacy")]).await;
+    let caller = office.house.caller(Lifecycle::Legacy, Can::Nothing).await;
+    let answer = Verdict::Answer(json!({ "name": "grace" }));
+    let (result, ()) = tokio::join!(caller.call("g__ask", json!({})), office.decide(answer));
+    assert!(words(&result).contains("grace"), "{result:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_confirmation_flags_of_localcowork_are_honoured() {
+    for name in ["localcowork-python", "localcowork-typescript"] {
+        let theirs = Server { dialect: Dialect::LocalCowork, ..server("g", name) };
+        let office = office(vec![theirs]).await;
+        let view = office.house.view("g");
+        assert!(view.state.is_usable(), "{view:?}");
+        // Without a decision nothing is called: the call ends as refused.
+        for tool in view.tools {
+            let caller = Caller::new("k", "t");
+            let call = office.house.host.call(&caller, &tool, json!({ "path": "/x" }));
+            let decided = async { office.decide(Verdict::deny("no")).await };
+            tokio::select! {
+                result = call => drop(result),
+                () = decided => {}
+            }
+        }
+        let refused = office.house.called().iter().filter(|call| call.ends_with("refused")).count();
+        let cancelled = office.house.called().iter().filter(|call| call.ends_with("cancelled")).count();
+        assert!(refused + cancelled > 0, "{:?}", office.house.called());
+        office.house.host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_is_written_down_once() {
+    let office = office(vec![server("g", "dual")]).await;
+    office.house.call("g__echo", json!({ "text": "x" })).await;
+    office.house.call("g__fail", json!({})).await;
+    office.house.call("g__add", json!({})).await;
+    office.house.call("g__exit", json!({ "code": 3 })).await;
+    office.store.flush().await.unwrap();
+    let calls = office.store.read(|reader| reader.tool_calls(&ToolCallFilter::default())).await.unwrap();
+    let mut told: Vec<_> = calls.iter().map(|call| (call.tool.as_str(), call.outcome)).collect();
+    told.reverse();
+    assert_eq!(
+        told,
+        [
+            ("echo", ToolCallOutcome::Succeeded),
+            ("fail", ToolCallOutcome::Failed),
+            ("add", ToolCallOutcome::Refused),
+            ("exit", ToolCallOutcome::Lost)
+        ]
+    );
+    assert!(calls.iter().all(|call| call.key == "key" && call.server == "g"));
+}

@@ -1,0 +1,140 @@
+//! Servers that do what no specification foresees: none of them brings down anything but itself.
+
+use std::time::Duration;
+
+use serde_json::json;
+use supervise::Owner;
+use tools::{Limits, Server, ServerState, Timeouts, check};
+
+use crate::house::{House, PATIENCE, server, text};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_none_is_an_empty_one() {
+    let house = House::start(vec![server("g", "no-list")]);
+    let view = house.until("g", |view| view.state != ServerState::Starting).await;
+    assert!(view.state.is_usable() && view.tools.is_empty(), "{view:?}");
+    house.host.stop().await;
+    let report = check(&server("g", "no-list"), Owner::generate(), &Limits::default()).await;
+    assert!(report.findings.iter().any(|finding| finding.code == tools::Code::D7), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_is_no_object_is_a_failure_of_the_tool() {
+    let house = House::ready(vec![server("g", "bare-result")]).await;
+    let result = house.call("g__now", json!({})).await;
+    assert_eq!(result["isError"], true);
+    assert!(text(&result).contains("no object"), "{}", text(&result));
+    assert_eq!(house.called(), ["g now failed"]);
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_without_an_end_ends() {
+    let house = House::start(vec![server("g", "endless-pages")]);
+    let view = house.until("g", |view| view.state != ServerState::Starting).await;
+    assert_eq!(view.state, ServerState::Degraded, "{view:?}");
+    assert!(view.reason.unwrap().contains("pages"));
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_in_one_breath_with_the_handshake_is_answered() {
+    let house = House::ready(vec![server("g", "early-ping")]).await;
+    assert_eq!(house.view("g").tools, ["g__move_file", "g__now"]);
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_question_of_a_flood_is_answered() {
+    let timeouts = Timeouts { call: Duration::from_secs(30), ..Timeouts::default() };
+    let house = House::ready(vec![Server { timeouts, ..server("g", "inquisitive") }]).await;
+    let result = house.call("g__now", json!({})).await;
+    assert_eq!(text(&result), "20000 answers");
+    house.host.stop().await;
+}
+
+/// A legacy server of one tool, as a script; `then` is what it does when it is called.
+fn script(then: &str) -> Server {
+    let hello =
+        r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
+    let tools = r#"{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}"#;
+    let script = format!(
+        r#"while IFS= read -r line; do
+            id=${{line#*'"id":'}}; id=${{id%%,*}}
+            case $line in
+                *'"initialize"'*) echo '{{"jsonrpc":"2.0","id":'$id',"result":{hello}}}';;
+                *'"tools/list"'*) echo '{{"jsonrpc":"2.0","id":'$id',"result":{tools}}}';;
+                *'"tools/call"'*) {then};;
+                *'"server/discover"'*) echo '{{"jsonrpc":"2.0","id":'$id',"error":{{"code":-32601,"message":"no"}}}}';;
+            esac
+        done"#
+    );
+    shell("g", &script)
+}
+
+fn shell(name: &str, script: &str) -> Server {
+    let command = ["sh", "-c", script].map(Into::into).to_vec();
+    let (env, cwd) = (Vec::new(), ".".into());
+    Server::new(name, tools::Reach::Process { command, env, cwd, rlimits: supervise::Rlimits::default() })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_closes_its_stdin_is_started_again() {
+    let house = House::ready(vec![script("exec 0<&-; while :; do sleep 1; done")]).await;
+    let pid = house.view("g").pid.unwrap();
+    let first = house.call("g__t", json!({}));
+    let second = async {
+        // The first call is the one that the server takes; this one meets a closed pipe.
+        house
+            .until("g", |_| {
+                house.host.frames("g").unwrap().frames.iter().any(|frame| frame.text.contains("tools/call"))
+            })
+            .await;
+        house.call("g__t", json!({})).await
+    };
+    let (first, _) = tokio::join!(first, async { tokio::time::timeout(Duration::from_secs(3), second).await.ok() });
+    assert_eq!(first["_meta"]["switchboard/failure"]["work_may_have_run"], true, "{first}");
+    house.until("g", |view| view.state == ServerState::Ready && view.pid != Some(pid)).await;
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_death_is_seen_though_what_is_left_behind_goes_on_writing() {
+    let house = House::ready(vec![script("yes & exit 7")]).await;
+    let result = house.call("g__t", json!({})).await;
+    assert!(text(&result).contains("code 7"), "{result}");
+    house.until("g", |view| view.state == ServerState::Ready).await;
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_is_heard_while_a_list_is_awaited() {
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let then = format!(
+        "echo '{{\"jsonrpc\":\"2.0\",\"id\":'$id',\"result\":{{\"content\":[]}}}}'; echo '{changed}'; cat >/dev/null"
+    );
+    let timeouts = Timeouts { list: Duration::from_secs(3600), ..Timeouts::default() };
+    let house = House::ready(vec![Server { timeouts, ..script(&then) }]).await;
+    house.call("g__t", json!({})).await;
+    let lists = |frame: &&tools::Frame| frame.from == tools::Speaker::Us && frame.text.contains("tools/list");
+    house.until("g", |_| house.host.frames("g").unwrap().frames.iter().filter(lists).count() > 1).await;
+    tokio::time::timeout(PATIENCE, house.host.stop()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_ends_what_it_is_listened_to_with_is_listened_to_again() {
+    let hello =
+        r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"resultType":"complete"}"#;
+    let answers = r#"while IFS= read -r line; do
+        id=${line#*'"id":'}; id=${id%%,*}
+        case $line in
+            *'"server/discover"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":HELLO}';;
+            *'"tools/list"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"tools":[]}}';;
+            *'"subscriptions/listen"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{}}';;
+        esac
+    done"#;
+    let house = House::ready(vec![shell("g", &answers.replace("HELLO", hello))]).await;
+    let listens = |frame: &&tools::Frame| frame.text.contains("subscriptions/listen");
+    house.until("g", |_| house.host.frames("g").unwrap().frames.iter().filter(listens).count() > 1).await;
+    house.host.stop().await;
+}

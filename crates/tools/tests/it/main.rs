@@ -1,0 +1,15 @@
+//! Tool servers as real processes: good ones of both eras, and every broken one of the gallery.
+#![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
+#![expect(clippy::print_stdout, reason = "a test that measures says what it has measured")]
+#![expect(deprecated, reason = "older servers take samples, whatever the newest version advises")]
+
+mod bridging;
+mod callers;
+mod calls;
+mod checked;
+mod gateway;
+mod hostile;
+mod house;
+mod kept;
+mod killed;
+mod over_http;

@@ -1,0 +1,196 @@
+//! Tool servers that are reached over HTTP: here another host, which is one server to us.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tools::{Caller, Era, Host, HttpEndpoint, Reach, Remote, Server, ServerState};
+
+use crate::house::{Can, House, Lifecycle, server, text, words};
+
+/// Serves the endpoint of a host to whoever brings the right token; where.
+async fn serve(host: &Host, tasks: &mut JoinSet<()>) -> String {
+    let endpoint = HttpEndpoint::new(host, 1 << 20);
+    listen(tasks, move |request| answer(endpoint.clone(), request)).await
+}
+
+/// Answers every request so; where.
+async fn listen<F, E>(
+    tasks: &mut JoinSet<()>,
+    answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+) -> String
+where
+    F: Future<Output = Result<Response<BoxBody<hyper::body::Bytes, Infallible>>, E>> + Send + 'static,
+    E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
+{
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (socket, _) = listener.accept().await.unwrap();
+            let service = service_fn(answer.clone());
+            connections.spawn(async move {
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await.ok();
+            });
+        }
+    });
+    url
+}
+
+async fn answer(
+    endpoint: HttpEndpoint,
+    mut request: Request<Incoming>,
+) -> Result<Response<BoxBody<hyper::body::Bytes, Infallible>>, Infallible> {
+    if request.headers().get("authorization").is_none_or(|token| token != "Bearer right") {
+        let mut refused = Response::new(BoxBody::default());
+        *refused.status_mut() = StatusCode::UNAUTHORIZED;
+        return Ok(refused);
+    }
+    request.extensions_mut().insert(Caller::new("key", "http"));
+    Ok(endpoint.answer(request).await)
+}
+
+fn over(url: &str, token: &str) -> Server {
+    let headers = vec![("authorization".to_owned(), format!("Bearer {token}"))];
+    Server::new("far", Reach::Http { url: url.to_owned(), headers })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_over_http_is_one_like_any_other() {
+    let mut tasks = JoinSet::new();
+    let behind = House::ready(vec![server("g", "legacy"), server("m", "modern")]).await;
+    let url = serve(&behind.host, &mut tasks).await;
+    let house = House::ready(vec![over(&url, "right"), server("near", "dual")]).await;
+    assert_eq!(house.view("far").era, Some(Era::Modern));
+    assert_eq!(text(&house.call("far__g__echo", json!({ "text": "x" })).await), "x");
+    for lifecycle in [Lifecycle::Legacy, Lifecycle::Modern] {
+        let caller = house.caller(lifecycle, Can::Everything).await;
+        // Across two hops, from a legacy server and a modern one.
+        for tool in ["far__g__ask", "far__m__ask"] {
+            let said = words(&caller.call(tool, json!({})).await);
+            assert!(said.contains("ada"), "{lifecycle:?} {tool}: {said}");
+        }
+    }
+    house.host.stop().await;
+    behind.host.stop().await;
+}
+
+/// Whatever a caller says at once arrives in its order; a link that got it in another would be of no more use.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_caller_behind_the_proxy_need_not_wait_between_its_messages() {
+    let mut tasks = JoinSet::new();
+    let behind = House::ready(vec![server("g", "legacy")]).await;
+    let remote = Remote { url: serve(&behind.host, &mut tasks).await, token: "right".into() };
+    for _ in 0..50 {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let (reader, writer) = tokio::io::split(far);
+        let remote = remote.clone();
+        tasks.spawn(async move { tools::proxy(|| Ok(remote.clone()), reader, writer).await.unwrap() });
+        let (reader, mut writer) = tokio::io::split(near);
+        let info = json!({ "name": "test", "version": "1" });
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+        let mut said = [
+            json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }),
+            json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        ]
+        .to_vec();
+        said.extend((1..9).map(|id| {
+            let params = json!({ "name": "g__echo", "arguments": { "text": format!("{id}") } });
+            json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+        }));
+        let said: String = said.iter().map(|message| format!("{message}\n")).collect();
+        writer.write_all(said.as_bytes()).await.unwrap();
+        let mut lines = BufReader::new(reader).lines();
+        let mut answered = 0;
+        while answered < 9 {
+            let line = lines.next_line().await.unwrap().unwrap();
+            let message: Value = serde_json::from_str(&line).unwrap();
+            assert!(message.get("error").is_none(), "{line}");
+            if let Some(id) = message["id"].as_u64().filter(|id| *id > 0) {
+                assert_eq!(text(&message["result"]), id.to_string());
+            }
+            answered += usize::from(message.get("id").is_some());
+        }
+    }
+    behind.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_over_http_that_refuses_us_is_told_with_the_reason() {
+    let mut tasks = JoinSet::new();
+    let behind = House::ready(vec![server("g", "dual")]).await;
+    let url = serve(&behind.host, &mut tasks).await;
+    let house = House::start(vec![over(&url, "wrong"), server("near", "dual")]);
+    let view = house.until("far", |view| view.reason.is_some()).await;
+    let reason = view.reason.unwrap();
+    assert!(reason.to_lowercase().contains("auth") || reason.contains("401"), "{reason}");
+    assert!(!reason.contains("wrong"), "{reason}");
+    house.until_ready("near").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_over_http_that_is_gone_comes_back_by_itself() {
+    let mut tasks = JoinSet::new();
+    let behind = House::ready(vec![server("g", "dual")]).await;
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let nowhere = format!("http://{}/mcp", listener.local_addr().unwrap());
+    drop(listener);
+    let house = House::start(vec![over(&nowhere, "right")]);
+    let view = house.until("far", |view| view.reason.is_some()).await;
+    assert!(matches!(view.state, ServerState::Restarting | ServerState::Failed), "{view:?}");
+    let url = serve(&behind.host, &mut tasks).await;
+    house.host.apply(vec![over(&url, "right")]);
+    house.until_ready("far").await;
+    house.host.stop().await;
+    behind.host.stop().await;
+}
+
+/// Takes a call, and breaks the connection where its answer should come; counts how often.
+async fn answer_but_calls(
+    endpoint: HttpEndpoint,
+    calls: Arc<AtomicUsize>,
+    request: Request<Incoming>,
+) -> io::Result<Response<BoxBody<hyper::body::Bytes, Infallible>>> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    if String::from_utf8_lossy(&body).contains("\"tools/call\"") {
+        calls.fetch_add(1, Ordering::SeqCst);
+        return Err(io::Error::other("broken on purpose"));
+    }
+    let mut request = Request::from_parts(head, Full::<hyper::body::Bytes>::from(body));
+    request.extensions_mut().insert(Caller::new("key", "http"));
+    Ok(endpoint.answer(request).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_connection_breaks_is_not_made_again() {
+    let mut tasks = JoinSet::new();
+    let behind = House::ready(vec![server("g", "dual")]).await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let url = {
+        let (endpoint, calls) = (HttpEndpoint::new(&behind.host, 1 << 20), Arc::clone(&calls));
+        listen(&mut tasks, move |request| answer_but_calls(endpoint.clone(), Arc::clone(&calls), request)).await
+    };
+    let house = House::ready(vec![over(&url, "right")]).await;
+    let result = house.call("far__g__echo", json!({ "text": "x" })).await;
+    assert_eq!(
+        result["_meta"]["switchboard/failure"],
+        json!({ "kind": "server_gone", "work_may_have_run": true }),
+        "{result}"
+    );
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    house.host.stop().await;
+    behind.host.stop().await;
+}
