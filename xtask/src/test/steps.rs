@@ -82,8 +82,9 @@ fn loops() -> Result<Outcome> {
     for name in WITHOUT_LOOPS {
         cargo.args(["--exclude", name]);
     }
-    // Faults have a step of their own, where what they measure is read; examples know no scale, and would all be built once more.
-    let others = ["--", "--skip", "fault_run::", "--skip", "examples::"];
+    // Faults have a step of their own, where what they measure is read; examples and tool servers know no scale, and would all be
+    // built once more.
+    let others = ["--", "--skip", "fault_run::", "--skip", "examples::", "--skip", "tools"];
     finished(cargo.env(SCALE, scale.to_string()).args(others), BUILD_STEP_TIMEOUT)
 }
 
