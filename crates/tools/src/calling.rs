@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use approvals::{Kind, Offers, Verdict, Wanted};
 use jsonschema::Validator;
 use rmcp::ErrorData;
-use rmcp::model::Tool;
+use rmcp::model::{CallToolResult, ContentBlock, InputRequiredResult, MetaObject, Tool};
 use serde_json::{Value, json};
 use store::{Change, ToolCallOutcome};
 use uuid::Uuid;
@@ -23,6 +23,7 @@ use crate::host::{Shared, unix_ms};
 use crate::notice::Notice;
 use crate::offers::Way;
 use crate::post::Post;
+use crate::results::decoded;
 use crate::strays::origin;
 use crate::waiting::Waiting;
 
@@ -46,9 +47,16 @@ pub(crate) struct Calling<'a> {
     pub(crate) state: Option<String>,
 }
 
+/// What came of it.
+pub(crate) enum Called {
+    Complete(CallToolResult),
+    /// The caller is to come back with answers.
+    InputRequired(InputRequiredResult),
+}
+
 impl Calling<'_> {
     /// Calls the tool. An error is one of the protocol; what goes wrong with the tool is a result that says so.
-    pub(crate) async fn call(self) -> Result<Outcome, ErrorData> {
+    pub(crate) async fn call(self) -> Result<Called, ErrorData> {
         let record = Record::new(&self);
         let Some(post) = self.shared.post(&self.way.server) else {
             return Ok(record.refused("its server is not there any more"));
@@ -78,7 +86,7 @@ impl Calling<'_> {
     }
 
     /// Waits for the decision of whoever may call this, if one is needed.
-    async fn confirmed<'r>(&self, mut record: Record<'r>) -> Result<Record<'r>, Outcome> {
+    async fn confirmed<'r>(&self, mut record: Record<'r>) -> Result<Record<'r>, Called> {
         if !self.way.what.needs_confirmation {
             return Ok(record);
         }
@@ -160,7 +168,6 @@ struct Record<'a> {
     caller: &'a Caller,
     server: Arc<str>,
     tool: Arc<str>,
-    result_bytes_max: usize,
     request_bytes: usize,
     approval: Option<String>,
     is_written: bool,
@@ -177,7 +184,6 @@ impl<'a> Record<'a> {
             caller: calling.caller,
             server: Arc::clone(&calling.way.server),
             tool: calling.way.own.as_str().into(),
-            result_bytes_max: 0,
             request_bytes: calling.arguments.to_string().len(),
             approval: None,
             is_written: false,
@@ -185,35 +191,35 @@ impl<'a> Record<'a> {
     }
 
     /// The server was never asked.
-    fn refused(mut self, why: &str) -> Outcome {
+    fn refused(mut self, why: &str) -> Called {
         let text = format!("the tool `{}` of {} was not called: {why}", self.tool, self.server);
         self.write(ToolCallOutcome::Refused, 0, Some(why));
-        Outcome::Complete(failure(&text, "refused", false))
+        failure(&text, "refused", false)
     }
 
     /// The server was asked, and this came of it.
-    fn end(mut self, post: &Post, outcome: Result<Outcome, CallError>) -> Result<Outcome, ErrorData> {
-        self.result_bytes_max = post.server.result_bytes_max;
+    fn end(mut self, post: &Post, outcome: Result<Outcome, CallError>) -> Result<Called, ErrorData> {
         match outcome {
-            Ok(Outcome::Complete(result)) if !result.is_object() => {
-                let why = "its result is no object";
-                self.write(ToolCallOutcome::Failed, result.to_string().len(), Some(why));
-                let text =
-                    format!("the tool `{}` of {} gave no result that can be used: {why}", self.tool, self.server);
-                Ok(Outcome::Complete(failure(&text, "unusable_result", true)))
-            }
             Ok(Outcome::Complete(result)) => {
                 let bytes = result.to_string().len();
-                let is_error = result["isError"] == true;
+                let (result, cut) = capped(result, post.server.result_bytes_max, &self.server);
+                let result: CallToolResult = match decoded(result) {
+                    Ok(result) => result,
+                    Err(why) => return Ok(self.unusable(bytes, &why)),
+                };
+                let is_error = result.is_error == Some(true);
                 let outcome = if is_error { ToolCallOutcome::Failed } else { ToolCallOutcome::Succeeded };
-                let (result, cut) = capped(result, self.result_bytes_max, &self.server);
                 self.write(outcome, bytes, cut.map(|_| "the result was cut"));
-                Ok(Outcome::Complete(result))
+                Ok(Called::Complete(result))
             }
             Ok(Outcome::InputRequired(required)) => {
-                let detail = "the caller is to answer first";
-                self.write(ToolCallOutcome::Succeeded, required.to_string().len(), Some(detail));
-                Ok(Outcome::InputRequired(required))
+                let bytes = required.to_string().len();
+                let required: InputRequiredResult = match decoded(required) {
+                    Ok(required) => required,
+                    Err(why) => return Ok(self.unusable(bytes, &why)),
+                };
+                self.write(ToolCallOutcome::Succeeded, bytes, Some("the caller is to answer first"));
+                Ok(Called::InputRequired(required))
             }
             Err(CallError::Refused(error)) => {
                 self.write(ToolCallOutcome::Failed, 0, Some(&error.message));
@@ -223,6 +229,7 @@ impl<'a> Record<'a> {
                 let (outcome, kind) = match &error {
                     CallError::TimedOut(_) => (ToolCallOutcome::TimedOut, "timed_out"),
                     CallError::NotSent(_) => (ToolCallOutcome::Refused, "not_sent"),
+                    CallError::Unreadable(_) => (ToolCallOutcome::Failed, "unusable_result"),
                     _ => (ToolCallOutcome::Lost, "server_gone"),
                 };
                 let said = error.to_string();
@@ -232,9 +239,16 @@ impl<'a> Record<'a> {
                     false => "nothing was done",
                 };
                 let text = format!("the tool `{}` of {} gave no result: {said}; {advice}", self.tool, self.server);
-                Ok(Outcome::Complete(failure(&text, kind, error.work_may_have_run())))
+                Ok(failure(&text, kind, error.work_may_have_run()))
             }
         }
+    }
+
+    /// The server answered, and nobody can make anything of it.
+    fn unusable(mut self, bytes: usize, why: &str) -> Called {
+        self.write(ToolCallOutcome::Failed, bytes, Some(why));
+        let text = format!("the tool `{}` of {} gave no result that can be used: {why}", self.tool, self.server);
+        failure(&text, "unusable_result", true)
     }
 
     fn write(&mut self, outcome: ToolCallOutcome, result_bytes: usize, detail: Option<&str>) {
@@ -278,10 +292,9 @@ impl Drop for Record<'_> {
 }
 
 /// A result that says that there is none, to the model in words and to a program in a field.
-fn failure(text: &str, kind: &str, work_may_have_run: bool) -> Value {
-    json!({
-        "content": [{ "type": "text", "text": text }],
-        "isError": true,
-        "_meta": { "switchboard/failure": { "kind": kind, "work_may_have_run": work_may_have_run } },
-    })
+fn failure(text: &str, kind: &str, work_may_have_run: bool) -> Called {
+    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+    let failure = json!({ "switchboard/failure": { "kind": kind, "work_may_have_run": work_may_have_run } });
+    result.meta = failure.as_object().cloned().map(MetaObject);
+    Called::Complete(result)
 }

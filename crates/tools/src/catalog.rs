@@ -23,6 +23,18 @@ pub(crate) struct Lists {
     pub(crate) prompts: Vec<Value>,
 }
 
+impl Lists {
+    /// The list that this field of an answer holds.
+    pub(crate) fn named(&mut self, field: &str) -> &mut Vec<Value> {
+        match field {
+            "tools" => &mut self.tools,
+            "resources" => &mut self.resources,
+            "resourceTemplates" => &mut self.templates,
+            _ => &mut self.prompts,
+        }
+    }
+}
+
 /// The lists of a server as they can be used.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::exchange::Number;
 use crate::handshake::Agreement;
 
-pub(crate) use driver::{Broken, Driver, Told};
+pub(crate) use driver::{Broken, Driver, Telling, Told};
 
 /// Orders that may wait for the task.
 const ORDERS_MAX: usize = 256;
@@ -98,6 +98,9 @@ pub(crate) enum CallError {
     /// There was nobody to send it to.
     #[error("the tool server is not there: {0}")]
     NotSent(Arc<str>),
+    /// The server answered with what nobody can read.
+    #[error("the answer of the tool server cannot be read: {0}")]
+    Unreadable(Box<str>),
     /// The server was silent for too long.
     #[error("the tool server did not answer within {0:?}")]
     TimedOut(std::time::Duration),
@@ -106,7 +109,7 @@ pub(crate) enum CallError {
 impl CallError {
     /// Whether the server may have done what it was asked.
     pub(crate) fn work_may_have_run(&self) -> bool {
-        matches!(self, Self::Gone(_) | Self::TimedOut(_))
+        matches!(self, Self::Gone(_) | Self::Unreadable(_) | Self::TimedOut(_))
     }
 }
 

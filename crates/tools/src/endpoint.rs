@@ -7,12 +7,11 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ErrorCode,
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, InitializeRequestParams,
-    InitializeResult, InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, LoggingLevel, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ReadResourceResult, Reference, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
-    SubscriptionFilter, Tool, UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, ErrorCode, GetPromptRequestParams,
+    GetPromptResponse, GetPromptResult, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
@@ -23,17 +22,15 @@ use uuid::Uuid;
 
 use crate::asking::{Asking, Outcome};
 use crate::caller::Caller;
-use crate::calling::Calling;
+use crate::calling::{Called, Calling};
 use crate::connection::CallError;
 use crate::face::Face;
 use crate::handshake::Era;
 use crate::host::{Host, Shared};
 use crate::offers::page;
 use crate::post::{Post, lock};
+use crate::results::decoded;
 use listeners::{Listening, SUBSCRIBED_MAX};
-
-/// How much is said of why a result cannot be used.
-const REASON_BYTES_MAX: usize = 200;
 
 /// The server that callers talk to.
 pub(crate) struct Endpoint {
@@ -134,11 +131,20 @@ impl Endpoint {
             }
             asking.ask(params).await
         };
-        let outcome = unless_given_up(context, asked).await?;
-        outcome.map_err(|error| match error {
+        let outcome = unless_given_up(context, asked).await?.map_err(|error| match error {
             CallError::Refused(error) => error,
             other => ErrorData::internal_error(other.to_string(), Some(failed(&other))),
-        })
+        })?;
+        let (Outcome::Complete(result) | Outcome::InputRequired(result)) = &outcome;
+        let (bytes, bytes_max) = (result.to_string().len(), post.server.result_bytes_max);
+        if bytes > bytes_max {
+            let why = format!(
+                "the answer has {bytes} bytes, and {bytes_max} are passed on (`result_bytes_max` of the tool server {})",
+                post.name
+            );
+            return Err(ErrorData::internal_error(why, None));
+        }
+        Ok(outcome)
     }
 }
 
@@ -197,12 +203,7 @@ impl ServerHandler for Endpoint {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let offers = self.shared().offers();
-        let way = offers.tool(&request.name).ok_or_else(|| {
-            ErrorData::invalid_params(
-                format!("unknown tool `{}`: `tools/list` names those that there are", request.name),
-                None,
-            )
-        })?;
+        let way = offers.tool(&request.name).ok_or_else(|| self.shared().unknown_tool(&request.name))?;
         let (caller, face) = (self.caller(&context)?, self.face(&context)?);
         let calling = Calling {
             shared: self.shared(),
@@ -213,12 +214,10 @@ impl ServerHandler for Endpoint {
             answers: request.input_responses.map(|answers| json!(answers)),
             state: request.request_state,
         };
-        match unless_given_up(&context, calling.call()).await?? {
-            Outcome::Complete(result) => decoded::<CallToolResult>(result).map(CallToolResponse::Complete),
-            Outcome::InputRequired(required) => {
-                decoded::<InputRequiredResult>(required).map(CallToolResponse::InputRequired)
-            }
-        }
+        Ok(match unless_given_up(&context, calling.call()).await?? {
+            Called::Complete(result) => CallToolResponse::Complete(result),
+            Called::InputRequired(required) => CallToolResponse::InputRequired(required),
+        })
     }
 
     async fn list_prompts(
@@ -246,8 +245,8 @@ impl ServerHandler for Endpoint {
         }
         let coming_back = (request.input_responses.map(|answers| json!(answers)), request.request_state);
         match self.pass_on(&post, &context, "prompts/get", params, coming_back).await? {
-            Outcome::Complete(result) => decoded::<GetPromptResult>(result).map(GetPromptResponse::Complete),
-            Outcome::InputRequired(required) => decoded(required).map(GetPromptResponse::InputRequired),
+            Outcome::Complete(result) => usable::<GetPromptResult>(result).map(GetPromptResponse::Complete),
+            Outcome::InputRequired(required) => usable(required).map(GetPromptResponse::InputRequired),
         }
     }
 
@@ -282,8 +281,8 @@ impl ServerHandler for Endpoint {
         let params = json!({ "uri": request.uri });
         let coming_back = (request.input_responses.map(|answers| json!(answers)), request.request_state);
         match self.pass_on(&post, &context, "resources/read", params, coming_back).await? {
-            Outcome::Complete(result) => decoded::<ReadResourceResult>(result).map(ReadResourceResponse::Complete),
-            Outcome::InputRequired(required) => decoded(required).map(ReadResourceResponse::InputRequired),
+            Outcome::Complete(result) => usable::<ReadResourceResult>(result).map(ReadResourceResponse::Complete),
+            Outcome::InputRequired(required) => usable(required).map(ReadResourceResponse::InputRequired),
         }
     }
 
@@ -310,7 +309,7 @@ impl ServerHandler for Endpoint {
         };
         let Some(post) = post.filter(can_complete) else { return Ok(CompleteResult::default()) };
         match self.pass_on(&post, &context, "completion/complete", params, (None, None)).await? {
-            Outcome::Complete(result) => decoded(result),
+            Outcome::Complete(result) => usable(result),
             Outcome::InputRequired(_) => Ok(CompleteResult::default()),
         }
     }
@@ -377,16 +376,8 @@ fn cursor(request: Option<&PaginatedRequestParams>) -> Option<&str> {
     request.and_then(|request| request.cursor.as_deref())
 }
 
-/// The result of a server as the type that rmcp writes; what it does not know of it is lost, what it refuses is an error.
-fn decoded<T: DeserializeOwned>(mut result: Value) -> Result<T, ErrorData> {
-    if let Some(fields) = result.as_object_mut() {
-        // A legacy server does not say it, and a modern caller wants it said; rmcp takes it away for others.
-        fields.entry("resultType").or_insert_with(|| "complete".into());
-    }
-    serde_json::from_value(result).map_err(|error| {
-        // It may quote any part of the result.
-        let mut why = error.to_string();
-        why.truncate(why.floor_char_boundary(REASON_BYTES_MAX));
+fn usable<T: DeserializeOwned>(result: Value) -> Result<T, ErrorData> {
+    decoded(result).map_err(|why| {
         ErrorData::new(ErrorCode::INTERNAL_ERROR, format!("the tool server's result cannot be used: {why}"), None)
     })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
-use wire::{Envelope, Fault, RawId, peek};
+use wire::{Edges, Envelope, Fault, Kind, RawId, peek};
 
 use crate::dialect::Tongue;
 use crate::frame::{Ring, RingLimits, Speaker, Verdict};
@@ -25,6 +25,8 @@ pub(crate) type Number = i64;
 pub(crate) enum Heard {
     /// The answer to a request of ours.
     Answer { number: Number, outcome: Result<Value, ErrorData> },
+    /// The answer to one, of which nothing but that can be read.
+    Unreadable { number: Number, why: String },
     /// The progress of one.
     Progress { number: Number, params: Value },
     /// Anything else that it tells.
@@ -112,15 +114,29 @@ impl Exchange {
                 let (id, params) = (parsed(Some(id.as_str())), parsed(params));
                 (Heard::Request { id, method: method.into_owned(), params }, Verdict::Taken)
             }
+            Err(fault) if fault.leaves_id_readable() => {
+                (self.take_edges(line, line, &fault.to_string()), verdict_of(&fault))
+            }
             Err(fault) => (Heard::Nothing, verdict_of(&fault)),
         };
         self.lock().push(at, Speaker::Server, line, verdict);
         heard
     }
 
-    /// A line of the server that was above the limit; `head` is how it began.
-    pub(crate) fn take_too_long(&mut self, head: &[u8], at: Duration) {
+    /// A line of the server that was above the limit: how it began and how it ended.
+    pub(crate) fn take_too_long(&mut self, head: &[u8], tail: &[u8], at: Duration) -> Heard {
         self.lock().push(at, Speaker::Server, head, Verdict::TooLong);
+        self.take_edges(head, tail, "it is too long")
+    }
+
+    /// Whoever waits for what cannot be read is told so, if the line still says who that is.
+    fn take_edges(&mut self, head: &[u8], tail: &[u8], why: &str) -> Heard {
+        let edges = Edges::of(head, tail);
+        let number = edges.id.filter(|_| edges.kind == Some(Kind::Answers)).and_then(|id| id.as_str().parse().ok());
+        match number.filter(|number| self.waiting.remove(number).is_some()) {
+            Some(number) => Heard::Unreadable { number, why: why.to_owned() },
+            None => Heard::Nothing,
+        }
     }
 
     fn take_answer(&mut self, id: RawId<'_>, outcome: Result<&str, &str>) -> (Heard, Verdict) {
@@ -180,5 +196,41 @@ fn verdict_of(fault: &Fault) -> Verdict {
         Fault::NotUtf8 | Fault::NotJson { .. } => Verdict::NotJson,
         Fault::BadId | Fault::NotAnEnvelope("an answer without id") => Verdict::NoId,
         other => Verdict::NotRpc { why: other.to_string().into() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Dialect;
+
+    fn asked() -> Exchange {
+        let mut exchange = Exchange::new(Tongue(Dialect::Mcp), RingLimits::default());
+        exchange.request(16, "tools/call", json!({}), Duration::ZERO);
+        exchange
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_an_answer_all_the_same() {
+        let deep = format!(r#"{{"jsonrpc":"2.0","id":16,"result":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        let lines = [deep.as_str(), r#"{"result":{},"result":{},"id":16}"#, r#"{"result":{},"error":{},"id":16}"#];
+        for line in lines {
+            let mut exchange = asked();
+            let heard = exchange.take(line.as_bytes(), Duration::ZERO);
+            assert!(matches!(heard, Heard::Unreadable { number: 16, .. }), "{line}: {heard:?}");
+            let again = exchange.take(br#"{"id":16,"result":{}}"#, Duration::ZERO);
+            assert_eq!(again, Heard::Nothing, "a call ends once");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_a_line_that_is_too_long_say_whose_it_is() {
+        let head = br#"{"result":{"content":[{"type":"text","text":"xxx"#;
+        let heard = asked().take_too_long(head, br#"xxx"}]},"jsonrpc":"2.0","id":16}"#, Duration::ZERO);
+        assert!(matches!(heard, Heard::Unreadable { number: 16, .. }), "{heard:?}");
+        let others = asked().take_too_long(head, br#"xxx"}]},"jsonrpc":"2.0","id":17}"#, Duration::ZERO);
+        assert_eq!(others, Heard::Nothing);
+        let asks = asked().take_too_long(br#"{"id":16,"method":"ping","params":{"#, b"", Duration::ZERO);
+        assert_eq!(asks, Heard::Nothing, "its requests have ids of their own");
     }
 }

@@ -1,6 +1,7 @@
 //! The far end of a connection: a process of ours, line by line, or a server over HTTP, message by message. It never waits
 //! to send, and what it reads is always one message as a line.
 
+mod bounded;
 mod http;
 mod pipes;
 
@@ -10,8 +11,9 @@ use supervise::{Exit, Ladder, Launch, Owner, SpawnError};
 
 use crate::limits::Limits;
 use crate::settings::{Reach, Server};
+pub(crate) use bounded::Bounded;
 use http::Http;
-pub(crate) use http::{in_turn, words};
+pub(crate) use http::{client, in_turn, words};
 use pipes::Pipes;
 
 /// The far end.
@@ -36,7 +38,7 @@ pub(crate) enum Arrived {
 /// One line that was read.
 pub(crate) enum Line<'a> {
     Whole(&'a [u8]),
-    TooLong { head: &'a [u8] },
+    TooLong { head: &'a [u8], tail: &'a [u8] },
 }
 
 /// How a connection ended.
@@ -66,7 +68,8 @@ impl Far {
                 Ok(Self::Process(Box::new(Pipes::new(child, limits.line_bytes_max))))
             }
             Reach::Http { url, headers } => {
-                let http = Http::open(url, headers, server.timeouts.spawn).map_err(OpenError::Http)?;
+                let http = Http::open(url, headers, server.timeouts.spawn, limits.line_bytes_max);
+                let http = http.map_err(OpenError::Http)?;
                 Ok(Self::Http(Box::new(http)))
             }
         }

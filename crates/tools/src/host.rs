@@ -13,9 +13,8 @@ use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::asking::Outcome;
 use crate::caller::Caller;
-use crate::calling::Calling;
+use crate::calling::{Called, Calling};
 use crate::catalog::Catalog;
 use crate::connection::Question;
 use crate::diagnosis::diagnose;
@@ -74,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) under_way: AtomicUsize,
     notify: Notify,
     posts: Mutex<Vec<Arc<Post>>>,
+    /// Those that are being stopped.
+    leaving: Mutex<Vec<Arc<Post>>>,
     offers: watch::Sender<Arc<Offers>>,
     offering: Mutex<()>,
     updates: broadcast::Sender<Update>,
@@ -107,6 +108,7 @@ impl Host {
             approvals,
             notify,
             posts: Mutex::default(),
+            leaving: Mutex::default(),
             offers: watch::Sender::default(),
             offering: Mutex::default(),
             updates: broadcast::Sender::new(UPDATES_MAX),
@@ -123,17 +125,17 @@ impl Host {
     pub fn apply(&self, servers: Vec<Server>) {
         let shared = &self.0.shared;
         {
-            let mut posts = lock(&shared.posts);
-            let mut before = std::mem::take(&mut *posts);
+            let (mut posts, mut leaving) = (lock(&shared.posts), lock(&shared.leaving));
+            leaving.retain(|post| !post.over.is_cancelled());
+            let is_wanted = |post: &mut Arc<Post>| servers.contains(&post.server);
+            let mut before: Vec<Arc<Post>> = std::mem::take(&mut *posts);
+            leaving.extend(before.extract_if(.., |post| !is_wanted(post)).inspect(|post| post.wish(Wish::Stop)));
             for server in servers {
                 let same = before.iter().position(|post| *post.server == server);
                 posts.push(match same {
                     Some(place) => before.swap_remove(place),
-                    None => self.employ(server),
+                    None => self.employ(server, &leaving),
                 });
-            }
-            for post in before {
-                post.wish(Wish::Stop);
             }
         }
         shared.offer_anew();
@@ -182,14 +184,15 @@ impl Host {
     /// There is no such tool, or its server refused the call itself. What goes wrong with the tool is a result that says so.
     pub async fn call(&self, caller: &Caller, tool: &str, arguments: Value) -> Result<Value, ErrorData> {
         let offers = self.0.shared.offers();
-        let unknown = || ErrorData::invalid_params(format!("unknown tool `{tool}`"), None);
-        let way = offers.tool(tool).ok_or_else(unknown)?;
+        let way = offers.tool(tool).ok_or_else(|| self.0.shared.unknown_tool(tool))?;
         let face = Face::mute(Uuid::new_v4().to_string().into());
         let calling =
             Calling { shared: &self.0.shared, caller, face: &face, way, arguments, answers: None, state: None };
-        match calling.call().await? {
-            Outcome::Complete(result) | Outcome::InputRequired(result) => Ok(result),
-        }
+        let result = match calling.call().await? {
+            Called::Complete(result) => serde_json::to_value(result),
+            Called::InputRequired(required) => serde_json::to_value(required),
+        };
+        result.map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 
     /// Waits until no server is starting any more, at most for so long; says whether that came to be.
@@ -232,10 +235,11 @@ impl Host {
         &self.0.shared
     }
 
-    fn employ(&self, server: Server) -> Arc<Post> {
+    fn employ(&self, server: Server, leaving: &[Arc<Post>]) -> Arc<Post> {
         let shared = &self.0.shared;
         let post = Arc::new(Post::new(server, shared.limits.calls_max));
-        let keeper = Keeper { shared: Arc::clone(shared), post: Arc::clone(&post) };
+        let before = leaving.iter().filter(|one| one.name == post.name).cloned().collect();
+        let keeper = Keeper { shared: Arc::clone(shared), post: Arc::clone(&post), before };
         let mut keepers = lock(&self.0.keepers);
         while keepers.try_join_next().is_some() {}
         keepers.spawn(keeper.keep());
@@ -257,6 +261,19 @@ impl Shared {
         self.offers.borrow().clone()
     }
 
+    /// Why there is no tool of that name.
+    pub(crate) fn unknown_tool(&self, name: &str) -> ErrorData {
+        let put_aside = self.posts().iter().find_map(|post| {
+            let catalog = Arc::clone(&post.status().catalog);
+            let own = name.strip_prefix(&*post.server.prefix)?.trim_start_matches('_');
+            let one = catalog.quarantined.iter().find(|one| one.name == own)?;
+            Some(format!("the tool `{name}` cannot be used: {} at {}", one.why, one.path))
+        });
+        let why =
+            put_aside.unwrap_or_else(|| format!("unknown tool `{name}`: `tools/list` names those that there are"));
+        ErrorData::invalid_params(why, None)
+    }
+
     /// Tells of every change of what is offered.
     pub(crate) fn changes(&self) -> watch::Receiver<Arc<Offers>> {
         self.offers.subscribe()
@@ -276,10 +293,9 @@ impl Shared {
         self.tell(Notice::ToolsChanged);
     }
 
-    pub(crate) fn resource_updated(&self, server: &str, uri: &str, _params: &Value) {
-        tracing::debug!(server, "a resource has changed");
+    pub(crate) fn resource_updated(&self, uri: String) {
         // Nobody may be listening.
-        _ = self.updates.send(Update { uri: uri.to_owned() });
+        _ = self.updates.send(Update { uri });
     }
 
     pub(crate) fn set_state(&self, post: &Post, state: ServerState, reason: Option<Arc<str>>) {
@@ -329,6 +345,7 @@ fn view(post: &Post, offers: &Offers) -> ServerView {
         name: post.server.name.clone(),
         state: status.state,
         reason: status.reason.clone(),
+        last_end: status.last_end.clone(),
         era: status.era,
         protocol: status.protocol.clone(),
         implementation: status.implementation.clone(),

@@ -3,6 +3,7 @@
 
 mod attendance;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,8 @@ use crate::evidence::{Ended as Exited, Phase, Silence};
 use crate::far::{End, Far, OpenError};
 use crate::handshake::{Agreement, Failure, Handshake, Opening};
 use crate::host::Shared;
-use crate::listing::Read;
-use crate::post::{Post, Remains, Wish};
+use crate::listing::{Problem, Read};
+use crate::post::{Post, Remains, Status, Wish};
 use crate::settings::{Dialect, Reach, Restart, Server};
 use crate::strays;
 use crate::view::{Implementation, ServerState};
@@ -33,11 +34,29 @@ enum Ended {
 pub(crate) struct Keeper {
     pub(crate) shared: Arc<Shared>,
     pub(crate) post: Arc<Post>,
+    /// Servers of the same name that are being stopped: two of them at once could be in each other's way.
+    pub(crate) before: Vec<Arc<Post>>,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.post.set_connection(None);
+            self.set_state(
+                ServerState::Failed,
+                Some("what kept it has failed: start Switchboard anew, and tell us".into()),
+            );
+        }
+        self.post.over.cancel();
+    }
 }
 
 impl Keeper {
     pub(crate) async fn keep(self) {
         self.remember().await;
+        for before in &self.before {
+            before.over.cancelled().await;
+        }
         let mut restarts = Restarts::new(self.post.server.restart.policy());
         let mut opening = match self.post.server.dialect {
             Dialect::Mcp => Opening::Discover,
@@ -68,6 +87,7 @@ impl Keeper {
 
     /// What follows from an end that nobody wished for: waits until it is time to start again, or somebody wishes something.
     async fn after(&self, restarts: &mut Restarts, reason: EndReason, uptime: Duration, words: &str) -> Wish {
+        self.post.status().last_end = Some(words.into());
         match restarts.handle_end(&reason, uptime, fraction(), Instant::now()) {
             Verdict::RestartAt(at) => {
                 self.set_state(ServerState::Restarting, Some(words.into()));
@@ -125,10 +145,10 @@ impl Keeper {
             Ok(agreement) => agreement,
             Err(broken) => return self.broke(driver, &broken, started).await,
         };
-        let (connection, told) = half.joined(agreement);
+        let (connection, telling) = half.joined(agreement);
         self.introduce(connection.agreement());
         let over = {
-            let mut attendance = Attendance::new(self, connection, told, started);
+            let mut attendance = Attendance::new(self, connection, telling, started);
             tokio::select! {
                 () = driver.run() => None,
                 wish = attendance.serve(turn) => Some(wish),
@@ -145,13 +165,25 @@ impl Keeper {
     }
 
     fn introduce(&self, agreement: &Agreement) {
-        let mut status = self.post.status();
-        status.era = Some(agreement.era);
-        status.protocol = Some(agreement.version.clone());
-        status.implementation = agreement.server.clone().map(|(name, version)| Implementation { name, version });
-        status.remains.phase = Phase::List;
-        status.log_level = None;
-        status.ready_after = None;
+        let is_another = {
+            let mut status = self.post.status();
+            status.era = Some(agreement.era);
+            status.protocol = Some(agreement.version.clone());
+            status.implementation = agreement.server.clone().map(|(name, version)| Implementation { name, version });
+            status.remains.phase = Phase::List;
+            status.log_level = None;
+            status.ready_after = None;
+            let version = version_of(&status);
+            let is_another = std::mem::replace(&mut status.listed_version, version.clone()) != version;
+            if is_another {
+                // What another version offered says nothing of this one.
+                (status.lists, status.catalog, status.is_from_memory) = Default::default();
+            }
+            is_another
+        };
+        if is_another {
+            self.shared.offer_anew();
+        }
     }
 
     /// Hands were not shaken.
@@ -209,35 +241,36 @@ impl Keeper {
         let kept = store.read(move |reader| reader.tool_list(&name)).await.ok().flatten();
         let Some(kept) = kept.filter(|kept| kept.hash == hash) else { return };
         let Ok(lists) = serde_json::from_str::<Lists>(&kept.body) else { return };
-        let catalog = Arc::new(Catalog::read(&lists, &self.post.server));
+        let catalog = self.catalog(&lists).await;
         {
             let mut status = self.post.status();
             status.lists = lists;
             status.catalog = catalog;
+            status.listed_version = kept.version;
             status.is_from_memory = true;
         }
         self.shared.offer_anew();
     }
 
     /// Takes over what was read.
-    fn learn(&self, read: Read, started: Instant) {
-        let Read { lists, problems } = read;
+    async fn learn(&self, read: Read, started: Instant) {
+        let Read { mut lists, problems } = read;
         let is_whole = problems.is_empty();
-        let catalog = Arc::new(Catalog::read(&lists, &self.post.server));
+        let is_from_memory = self.keep_unread(&mut lists, &problems);
+        let catalog = self.catalog(&lists).await;
         let reasons: Vec<String> = catalog
             .quarantined
             .iter()
             .map(|one| format!("`{}` cannot be used: {} at {}", one.name, one.why, one.path))
-            .chain(problems)
+            .chain(problems.into_iter().map(|problem| problem.what))
             .chain(unknown_names(&self.post.server, &lists))
             .collect();
         // What was read only in part must not replace what was read whole.
         if let Some(store) = self.shared.store.as_ref().filter(|_| is_whole) {
-            let version = self.post.status().implementation.as_ref().map(|one| one.version.clone());
             let kept = store::ToolList {
                 server: self.post.name.to_string(),
                 hash: self.post.server.hash(),
-                version: version.unwrap_or_default(),
+                version: version_of(&self.post.status()),
                 body: serde_json::to_string(&lists).unwrap_or_default(),
                 at: crate::host::unix_ms(),
             };
@@ -248,7 +281,7 @@ impl Keeper {
             let has_changed = status.lists != lists;
             status.lists = lists;
             status.catalog = catalog;
-            status.is_from_memory = false;
+            status.is_from_memory = is_from_memory;
             status.remains.phase = Phase::Ready;
             status.ready_after.get_or_insert(started.elapsed());
             has_changed
@@ -260,6 +293,31 @@ impl Keeper {
             true => self.set_state(ServerState::Ready, None),
             false => self.set_state(ServerState::Degraded, Some(reasons.join("; ").into())),
         }
+    }
+
+    /// What could not be read is as it was before, if there was anything: that is of the same version. Says whether the tools are.
+    fn keep_unread(&self, lists: &mut Lists, problems: &[Problem]) -> bool {
+        let mut status = self.post.status();
+        let mut keeps_tools = false;
+        for Problem { field, .. } in problems {
+            let before = status.lists.named(field);
+            if !before.is_empty() {
+                lists.named(field).clone_from(before);
+                keeps_tools |= *field == "tools";
+            }
+        }
+        keeps_tools
+    }
+
+    /// Reads lists where that holds nobody up: schemas can be large.
+    async fn catalog(&self, lists: &Lists) -> Arc<Catalog> {
+        let (lists, server) = (lists.clone(), Arc::clone(&self.post.server));
+        let read = tokio::task::spawn_blocking(move || Catalog::read(&lists, &server)).await;
+        Arc::new(read.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime ends, and everything with it.
+            Err(_) => Catalog::default(),
+        }))
     }
 
     fn set_state(&self, state: ServerState, reason: Option<Arc<str>>) {
@@ -283,6 +341,11 @@ impl Turn {
         });
         Self { _holding: holding }
     }
+}
+
+/// What the server calls its version; nothing if it names none.
+fn version_of(status: &Status) -> String {
+    status.implementation.as_ref().map(|one| one.version.clone()).unwrap_or_default()
 }
 
 /// Tools that the configuration names and the server does not have: one that should wait for a decision may be among them.

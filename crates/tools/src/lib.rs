@@ -29,6 +29,7 @@ mod parked;
 mod post;
 mod proxy;
 mod report;
+mod results;
 mod serving;
 mod settings;
 mod strays;

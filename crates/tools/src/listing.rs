@@ -14,7 +14,14 @@ use crate::limits::Limits;
 #[derive(Default)]
 pub(crate) struct Read {
     pub(crate) lists: Lists,
-    pub(crate) problems: Vec<String>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// A list that was not read to its end.
+pub(crate) struct Problem {
+    /// The field of an answer that holds it.
+    pub(crate) field: &'static str,
+    pub(crate) what: String,
 }
 
 /// Reads every list that the server says it has.
@@ -41,9 +48,9 @@ pub(crate) async fn read_all(connection: &Connection, timeout: Duration, limits:
             // Many servers with resources have no templates, and say so with an error.
             Err(CallError::Refused(_)) if method == "resources/templates/list" => {}
             Err(CallError::Refused(_)) if method == "tools/list" && agreement.tools.is_some() => {}
-            Err(error) => read.problems.push(format!("`{method}` failed: {error}")),
+            Err(error) => read.problems.push(Problem { field, what: format!("`{method}` failed: {error}") }),
         }
-        *place(&mut read.lists, field) = items;
+        *read.lists.named(field) = items;
     }
     if read.lists.tools.is_empty()
         && let Some(tools) = agreement.tools.as_ref().and_then(Value::as_array)
@@ -51,15 +58,6 @@ pub(crate) async fn read_all(connection: &Connection, timeout: Duration, limits:
         read.lists.tools.clone_from(tools);
     }
     read
-}
-
-fn place<'a>(lists: &'a mut Lists, field: &str) -> &'a mut Vec<Value> {
-    match field {
-        "tools" => &mut lists.tools,
-        "resources" => &mut lists.resources,
-        "resourceTemplates" => &mut lists.templates,
-        _ => &mut lists.prompts,
-    }
 }
 
 /// Reads one list; what there is no room for is left out.

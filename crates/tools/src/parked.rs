@@ -22,6 +22,8 @@ pub(crate) struct ParkedCall {
 pub(crate) struct Parked {
     calls: Mutex<HashMap<String, ParkedCall>>,
     calls_max: usize,
+    /// Of one caller: what one leaves waiting must not keep others from it.
+    calls_of_caller_max: usize,
     /// What the names of parked calls begin with: another Switchboard behind this one has names of its own.
     named: String,
 }
@@ -31,6 +33,7 @@ impl Parked {
         Self {
             calls: Mutex::default(),
             calls_max: limits.parked_max,
+            calls_of_caller_max: (limits.parked_max / 4).max(1),
             named: format!("switchboard-{}-", Uuid::new_v4()),
         }
     }
@@ -43,7 +46,8 @@ impl Parked {
     /// Keeps a call and gives it a name; `None` if there is no room.
     pub(crate) fn keep(&self, call: ParkedCall) -> Option<String> {
         let mut calls = lock(&self.calls);
-        if calls.len() >= self.calls_max {
+        let theirs = calls.values().filter(|one| one.caller == call.caller).count();
+        if calls.len() >= self.calls_max || theirs >= self.calls_of_caller_max {
             return None;
         }
         let name = format!("{}{}", self.named, Uuid::new_v4());

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rmcp::model::LoggingLevel;
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Catalog, Lists};
 use crate::connection::Connection;
@@ -37,6 +38,8 @@ pub(crate) struct Post {
     subscribed: Mutex<BTreeMap<String, usize>>,
     /// Woken when that changes.
     pub(crate) resubscribe: Notify,
+    /// Cancelled when its keeper is gone, and the server with it.
+    pub(crate) over: CancellationToken,
 }
 
 /// What is known of a server.
@@ -44,6 +47,8 @@ pub(crate) struct Post {
 pub(crate) struct Status {
     pub(crate) state: ServerState,
     pub(crate) reason: Option<Arc<str>>,
+    /// How its last life ended, if nobody wished for that.
+    pub(crate) last_end: Option<Arc<str>>,
     pub(crate) implementation: Option<Implementation>,
     pub(crate) era: Option<crate::handshake::Era>,
     pub(crate) protocol: Option<String>,
@@ -52,6 +57,8 @@ pub(crate) struct Status {
     pub(crate) ready_after: Option<Duration>,
     pub(crate) lists: Lists,
     pub(crate) catalog: Arc<Catalog>,
+    /// What the server that had these lists calls its version.
+    pub(crate) listed_version: String,
     pub(crate) is_from_memory: bool,
     /// The lowest level that the present life of it was told to log.
     pub(crate) log_level: Option<LoggingLevel>,
@@ -80,6 +87,7 @@ impl Post {
             wish: watch::Sender::new(Wish::Keep),
             subscribed: Mutex::default(),
             resubscribe: Notify::new(),
+            over: CancellationToken::new(),
         }
     }
 

@@ -7,10 +7,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::pending;
 use std::io;
-use std::sync::Once;
 use std::time::Duration;
 
-use reqwest::Client;
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::service::RoleClient;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -21,12 +19,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use wire::{Frame, Framer};
 
-use crate::far::{in_turn, words};
+use crate::far::{Bounded, client, in_turn, words};
 use passage::{Act, Passage, unreadable};
 
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
-/// The longest line of a caller: arguments can be whole files.
+/// The longest line of a caller, and the longest answer: both can be whole files.
 const LINE_BYTES_MAX: usize = 16 << 20;
 /// Messages that may be on their way at once; more are not read until there is room.
 const SENDING_MAX: usize = 128;
@@ -185,9 +183,9 @@ impl<F: FnMut() -> Result<Remote, String>, W: AsyncWrite + Unpin> Proxy<F, W> {
 
 /// The link to the server.
 struct Link {
-    client: Client,
+    client: Bounded,
     remote: Option<Remote>,
-    transport: Option<StreamableHttpClientTransport<Client>>,
+    transport: Option<StreamableHttpClientTransport<Bounded>>,
     sending: JoinSet<Result<(), (Option<Value>, String)>>,
 }
 
@@ -200,16 +198,13 @@ enum Happened {
 
 impl Link {
     fn new() -> io::Result<Self> {
-        static PROVIDER: Once = Once::new();
-        // If somebody has chosen one already, that one is as good.
-        PROVIDER.call_once(|| _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default());
-        let client = Client::builder()
-            .no_proxy()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(io::Error::other)?;
-        Ok(Self { client, remote: None, transport: None, sending: JoinSet::new() })
+        let client = client(CONNECT_TIMEOUT).no_proxy().build().map_err(io::Error::other)?;
+        Ok(Self {
+            client: Bounded::new(client, LINE_BYTES_MAX),
+            remote: None,
+            transport: None,
+            sending: JoinSet::new(),
+        })
     }
 
     fn has_room(&self) -> bool {

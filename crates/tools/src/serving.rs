@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
 use crate::host::Host;
-use crate::visits::Visits;
+use crate::visits::{Refusal, Visits};
 
 /// Places that are kept for those who come, at most.
 const PLACES_MIN: usize = 64;
@@ -58,11 +58,13 @@ impl HttpEndpoint {
         let connections = Arc::new(connections);
         let idle_max = host.shared().limits.caller_idle_max;
         let places = Arc::clone(&host.shared().listeners);
+        // However many one key has, others find room.
+        let visits = Arc::new(Visits::new((host.shared().limits.listeners_max / 2).max(1)));
         let places_min = (host.shared().limits.listeners_max / 16).clamp(1, PLACES_MIN);
         let host = host.clone();
         let make = move || Endpoint::new(&host).ok_or_else(|| io::Error::other("too many callers are connected"));
         let service = StreamableHttpService::new(make, Arc::clone(&connections), config);
-        Self { service, connections, visits: Arc::default(), idle_max, places, places_min, stop }
+        Self { service, connections, visits, idle_max, places, places_min, stop }
     }
 
     /// Answers one request, which has a [`Caller`] among its extensions.
@@ -74,8 +76,16 @@ impl HttpEndpoint {
     {
         let key = request.extensions().get::<Caller>().map_or_else(Arc::default, |caller| Arc::clone(&caller.key));
         let named = connection_in(request.headers());
-        let Ok(visit) = named.as_deref().map_or(Ok(None), |id| self.visits.enter(id, &key)) else {
-            return not_found();
+        let visit = match self.visits.enter(named.as_deref(), &key) {
+            Ok(visit) => visit,
+            // As if there were no such connection.
+            Err(Refusal::NotTheirs) => return refused(StatusCode::NOT_FOUND, "Not Found: Session not found"),
+            Err(Refusal::TooMany) => {
+                return refused(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    "too many requests of this key are under way: end some first",
+                );
+            }
         };
         if named.is_none() {
             self.close(self.visits.give_up(self.idle_max, Instant::now())).await;
@@ -95,12 +105,10 @@ impl HttpEndpoint {
             (None, Some(made)) => self.visits.open(&made, key, Instant::now()),
             _ => {}
         }
-        match visit {
-            // In use until its last byte is sent.
-            Some(visit) if response.body().size_hint().exact().is_none() => {
-                response.map(|body| body.map_frame(move |frame| (frame, &visit).0).boxed())
-            }
-            _ => response,
+        // In use until its last byte is sent.
+        match response.body().size_hint().exact() {
+            None => response.map(|body| body.map_frame(move |frame| (frame, &visit).0).boxed()),
+            Some(_) => response,
         }
     }
 
@@ -127,10 +135,9 @@ fn connection_in(headers: &HeaderMap) -> Option<Box<str>> {
     headers.get("mcp-session-id").and_then(|id| id.to_str().ok()).map(Into::into)
 }
 
-/// As if there were no such connection.
-fn not_found() -> Response<BoxBody<Bytes, Infallible>> {
-    let mut response = Response::new(Full::from("Not Found: Session not found").boxed());
-    *response.status_mut() = StatusCode::NOT_FOUND;
+fn refused(status: StatusCode, why: &'static str) -> Response<BoxBody<Bytes, Infallible>> {
+    let mut response = Response::new(Full::from(why).boxed());
+    *response.status_mut() = status;
     response
 }
 

@@ -58,6 +58,8 @@ pub struct ServerView {
     pub state: ServerState,
     /// Why, if there is something to say.
     pub reason: Option<Arc<str>>,
+    /// How its last life ended, if nobody wished for that.
+    pub last_end: Option<Arc<str>>,
     /// How it is spoken to, once that is known.
     pub era: Option<Era>,
     /// The version of the protocol.

@@ -8,19 +8,26 @@ use crate::scan::{ScanFault, Scanner};
 
 /// What is known of a line from its ends.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Edges<'a> {
-    pub(crate) id: Option<RawId<'a>>,
-    pub(crate) kind: Option<Kind>,
+pub struct Edges<'a> {
+    /// Its id.
+    pub id: Option<RawId<'a>>,
+    /// What it was to be.
+    pub kind: Option<Kind>,
 }
 
+/// Whether a message asks or answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A request or a notification.
     Asks,
+    /// An answer.
     Answers,
 }
 
 impl<'a> Edges<'a> {
-    pub(crate) fn of(head: &'a [u8], tail: &'a [u8]) -> Self {
+    /// What the first and the last bytes of a line say; both may be the whole line.
+    #[must_use]
+    pub fn of(head: &'a [u8], tail: &'a [u8]) -> Self {
         let mut edges = Self::default();
         // The walk ends at the first byte that it cannot follow; what was learned before stands.
         _ = edges.walk(head);

@@ -1,7 +1,8 @@
 //! JSON-RPC over lines as a pure state machine.
 //!
 //! [`Connection`] takes bytes, commands and the time, and returns lines to send, events and the next wake-up; it does no
-//! IO, reads no clock and starts no thread. [`Framer`] and [`peek`] are its two lower halves, usable by themselves.
+//! IO, reads no clock and starts no thread. [`Framer`] and [`peek`] are its two lower halves, usable by
+//! themselves, and [`Edges`] is what is left of a line that neither of them can use.
 
 mod calls;
 mod connection;
@@ -19,6 +20,7 @@ mod requests;
 mod scan;
 
 pub use connection::{Connection, Refused, Wake};
+pub use edges::{Edges, Kind};
 pub use encode::JsonRpcField;
 pub use envelope::{Envelope, peek};
 pub use event::{Event, Notification, Outcome, PeerError, Progress, Request};

@@ -98,7 +98,8 @@ pub enum Fault {
 
 impl Fault {
     /// Whether an answer with this fault still names its call beyond doubt, so that the call can fail at once.
-    pub(crate) fn leaves_id_readable(&self) -> bool {
+    #[must_use]
+    pub fn leaves_id_readable(&self) -> bool {
         match self {
             Self::NotUtf8 | Self::TooDeep | Self::NotAnEnvelope(_) => true,
             Self::DuplicateKey(key) => *key != "id",

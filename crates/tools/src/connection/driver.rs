@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Map, Value, json};
 use supervise::{Exit, Ladder};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout_at;
 
 use super::{CallError, CallEvent, Connection, Line, ORDERS_MAX, Order, Question};
@@ -24,20 +24,23 @@ use crate::settings::Dialect;
 /// The first of our numbers that a caller's call can have; those below are the handshake's.
 const FIRST_CALL: Number = 16;
 const ANYWAY: Number = FIRST_CALL - 1;
-/// What a server tells of itself and nobody has read yet; more is left out, for the last of each says all.
+/// What a server tells of itself and nobody has read yet; more is left out.
 const TOLD_MAX: usize = 64;
 
 /// Questions of a server that may be open: each can keep a person waiting.
 const QUESTIONS_MAX: usize = 64;
 
 /// What a server tells that belongs to no call.
+pub(crate) struct Telling {
+    /// One of its lists has changed since this was last looked at.
+    pub(crate) changed: Arc<Notify>,
+    pub(crate) told: mpsc::Receiver<Told>,
+}
+
+/// One thing that a server tells.
 pub(crate) enum Told {
-    ToolsChanged,
-    ResourcesChanged,
-    PromptsChanged,
     ResourceUpdated {
         uri: String,
-        params: Value,
     },
     /// A question that belongs to no caller, or to one of several that cannot be told apart.
     Asked(Question),
@@ -55,6 +58,7 @@ pub(crate) struct Driver {
     era: Option<Era>,
     orders: mpsc::Receiver<Order>,
     ordering: mpsc::WeakSender<Order>,
+    changed: Arc<Notify>,
     told: mpsc::Sender<Told>,
     last_trouble: Option<Arc<str>>,
     inbox: Vec<Heard>,
@@ -65,7 +69,8 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(far: Far, dialect: Dialect, limits: RingLimits) -> (Self, Half) {
         let (sender, orders) = mpsc::channel(ORDERS_MAX);
-        let (told, telling) = mpsc::channel(TOLD_MAX);
+        let (told, hearing) = mpsc::channel(TOLD_MAX);
+        let changed = Arc::<Notify>::default();
         let exchange = Exchange::new(Tongue(dialect), limits);
         let ring = exchange.ring();
         let driver = Self {
@@ -78,12 +83,13 @@ impl Driver {
             era: None,
             orders,
             ordering: sender.downgrade(),
+            changed: Arc::clone(&changed),
             told,
             last_trouble: None,
             inbox: Vec::new(),
             asked: Vec::new(),
         };
-        (driver, Half { orders: sender, ring, told: telling })
+        (driver, Half { orders: sender, ring, telling: Telling { changed, told: hearing } })
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {
@@ -142,6 +148,7 @@ impl Driver {
             for heard in std::mem::take(&mut self.inbox) {
                 match heard {
                     Heard::Answer { number: ANYWAY, outcome } => return outcome.ok(),
+                    Heard::Unreadable { number: ANYWAY, .. } => return None,
                     other => self.see(other),
                 }
             }
@@ -211,9 +218,13 @@ impl Driver {
         }
         let mut inbox = std::mem::take(&mut self.inbox).into_iter();
         while let Some(heard) = inbox.next() {
-            let Heard::Answer { number, outcome } = heard else {
-                self.see(heard);
-                continue;
+            let (number, outcome) = match heard {
+                Heard::Answer { number, outcome } => (number, outcome),
+                Heard::Unreadable { number, why } => (number, Err(ErrorData::internal_error(why, None))),
+                other => {
+                    self.see(other);
+                    continue;
+                }
             };
             let asked = self.asked.iter().find(|(asked, _)| *asked == number).map(|(_, method)| *method);
             let step = match asked {
@@ -279,7 +290,7 @@ impl Driver {
         let Self { far, exchange, started, inbox, .. } = self;
         far.take(|line| match line {
             far::Line::Whole(line) => inbox.push(exchange.take(line, started.elapsed())),
-            far::Line::TooLong { head } => exchange.take_too_long(head, started.elapsed()),
+            far::Line::TooLong { head, tail } => inbox.push(exchange.take_too_long(head, tail, started.elapsed())),
         });
     }
 
@@ -346,6 +357,11 @@ impl Driver {
                     _ = line.reply.send(outcome.map_err(CallError::Refused));
                 }
             }
+            Heard::Unreadable { number, why } => {
+                if let Some(line) = self.lines.remove(&number) {
+                    _ = line.reply.send(Err(CallError::Unreadable(why.into())));
+                }
+            }
             Heard::Progress { number, params } => {
                 if let Some(line) = self.lines.get(&number) {
                     // Whoever is so far behind needs no more of it.
@@ -358,23 +374,21 @@ impl Driver {
     }
 
     fn see_notification(&mut self, method: &str, params: Value) {
-        let told = match method {
-            "notifications/tools/list_changed" => Told::ToolsChanged,
-            "notifications/resources/list_changed" => Told::ResourcesChanged,
-            "notifications/prompts/list_changed" => Told::PromptsChanged,
+        match method {
+            "notifications/tools/list_changed"
+            | "notifications/resources/list_changed"
+            | "notifications/prompts/list_changed" => self.changed.notify_one(),
             "notifications/resources/updated" => {
                 let uri = params["uri"].as_str().unwrap_or_default().to_owned();
-                Told::ResourceUpdated { uri, params }
+                _ = self.told.try_send(Told::ResourceUpdated { uri });
             }
             "notifications/message" => {
                 if let Some(line) = self.only_caller() {
                     _ = line.events.try_send(CallEvent::Log(params));
                 }
-                return;
             }
-            _ => return,
-        };
-        _ = self.told.try_send(told);
+            _ => {}
+        }
     }
 
     /// A question goes to the one caller that has calls here, or to nobody: which of several it belongs to is not on the wire.
@@ -441,7 +455,7 @@ impl Driver {
 pub(crate) struct Half {
     orders: mpsc::Sender<Order>,
     ring: Arc<Mutex<Ring>>,
-    told: mpsc::Receiver<Told>,
+    telling: Telling,
 }
 
 impl Half {
@@ -450,10 +464,10 @@ impl Half {
     }
 
     /// The connection, and what its server tells.
-    pub(crate) fn joined(self, agreement: Agreement) -> (Connection, mpsc::Receiver<Told>) {
+    pub(crate) fn joined(self, agreement: Agreement) -> (Connection, Telling) {
         let numbers = Arc::new(AtomicI64::new(FIRST_CALL));
         let connection = Connection { orders: self.orders, numbers, agreement: Arc::new(agreement) };
-        (connection, self.told)
+        (connection, self.telling)
     }
 }
 

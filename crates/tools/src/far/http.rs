@@ -6,24 +6,27 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use reqwest::header::{HeaderName, HeaderValue};
-use reqwest::{Client, StatusCode};
+use reqwest::{Client, ClientBuilder, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, NumberOrString};
 use rmcp::service::RoleClient;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use tokio::task::{JoinSet, unconstrained};
 
+use super::bounded::Bounded;
 use super::{Arrived, Line};
 
 /// Messages that may be on their way at once; answers of ours, which cannot wait, may be as many again.
 const SENDING_MAX: usize = 128;
+/// Headers that nobody else may set.
+const OF_THE_PROTOCOL: [&str; 5] = ["accept", "content-length", "content-type", "last-event-id", "mcp-session-id"];
 /// How long a server may take to hear that its session is over.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Http {
-    client: Client,
+    client: Bounded,
     config: StreamableHttpClientTransportConfig,
-    transport: StreamableHttpClientTransport<Client>,
+    transport: StreamableHttpClientTransport<Bounded>,
     sending: JoinSet<Result<(), Unsent>>,
     read: VecDeque<Vec<u8>>,
     is_over: bool,
@@ -39,15 +42,14 @@ struct Unsent {
 }
 
 impl Http {
-    pub(super) fn open(url: &str, headers: &[(String, String)], connect_timeout: Duration) -> Result<Self, String> {
-        static PROVIDER: Once = Once::new();
-        // If somebody has chosen one already, that one is as good.
-        PROVIDER.call_once(|| _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default());
-        let client = Client::builder()
-            .connect_timeout(connect_timeout)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| words(&error))?;
+    pub(super) fn open(
+        url: &str,
+        headers: &[(String, String)],
+        connect_timeout: Duration,
+        answer_bytes_max: usize,
+    ) -> Result<Self, String> {
+        let client = client(connect_timeout).build().map_err(|error| words(&error))?;
+        let client = Bounded::new(client, answer_bytes_max);
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         config.custom_headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
         config.allow_stateless = true;
@@ -137,11 +139,23 @@ impl Http {
     }
 }
 
+/// A client that goes where it is told and nowhere else.
+pub(crate) fn client(connect_timeout: Duration) -> ClientBuilder {
+    static PROVIDER: Once = Once::new();
+    // If somebody has chosen one already, that one is as good.
+    PROVIDER.call_once(|| _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default());
+    Client::builder().connect_timeout(connect_timeout).redirect(reqwest::redirect::Policy::none())
+}
+
 fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue), String> {
     let bad = || format!("`{name}` cannot be sent as a header");
     let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
     value.set_sensitive(true);
-    Ok((HeaderName::try_from(name.as_str()).map_err(|_| bad())?, value))
+    let name = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
+    if OF_THE_PROTOCOL.contains(&name.as_str()) {
+        return Err(format!("the header `{name}` is the protocol's own: leave it out of `headers`"));
+    }
+    Ok((name, value))
 }
 
 /// Whether the server may have taken the message all the same: a connection can also break while the answer is awaited.

@@ -156,7 +156,7 @@ async fn reached(until: Option<Instant>) {
 fn give(frame: &Frame<'_>, each: &mut impl FnMut(Line<'_>)) {
     match frame {
         Frame::Line(line) => each(Line::Whole(line)),
-        Frame::TooLong { head, .. } => each(Line::TooLong { head }),
+        Frame::TooLong { head, tail, .. } => each(Line::TooLong { head, tail }),
         Frame::Overflowing { .. } => {}
     }
 }

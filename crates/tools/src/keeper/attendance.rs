@@ -7,19 +7,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::{Keeper, Turn};
-use crate::connection::{Call, CallError, Connection, Next, Told};
+use crate::connection::{Call, CallError, Connection, Next, Telling, Told};
 use crate::handshake::{Era, meta};
-use crate::listing;
+use crate::listing::{self, Read};
 use crate::post::Wish;
 use crate::strays;
 
 /// How long several changes of a list may come together before it is read again.
 const SETTLE: Duration = Duration::from_millis(50);
+/// How long what was read is good enough: a server may announce changes without end.
+const GOOD_FOR: Duration = Duration::from_secs(1);
 /// How long a server that has ended what it is listened to with is left alone: some do so at once.
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
@@ -27,8 +28,11 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 pub(super) struct Attendance<'a> {
     keeper: &'a Keeper,
     connection: Connection,
-    told: mpsc::Receiver<Told>,
+    telling: Telling,
     started: Instant,
+    /// Until when the lists are not read again, and when they are to be.
+    good_until: Instant,
+    read_at: Option<Instant>,
     /// Questions that belong to no caller.
     strays: JoinSet<()>,
     /// What a modern server is listened to with.
@@ -40,17 +44,14 @@ pub(super) struct Attendance<'a> {
 }
 
 impl<'a> Attendance<'a> {
-    pub(super) fn new(
-        keeper: &'a Keeper,
-        connection: Connection,
-        told: mpsc::Receiver<Told>,
-        started: Instant,
-    ) -> Self {
+    pub(super) fn new(keeper: &'a Keeper, connection: Connection, telling: Telling, started: Instant) -> Self {
         Self {
             keeper,
             connection,
-            told,
+            telling,
             started,
+            good_until: started,
+            read_at: None,
             strays: JoinSet::new(),
             listening: None,
             listen_at: None,
@@ -69,18 +70,30 @@ impl<'a> Attendance<'a> {
 
     /// Reads the lists, lets callers in, and attends to what the server tells. `turn` is given back once the server is there.
     async fn attend_all(&mut self, turn: Turn) -> Infallible {
-        let Keeper { shared, post } = self.keeper;
-        let read = listing::read_all(&self.connection, post.server.timeouts.list, &shared.limits).await;
+        let Keeper { shared, post, .. } = self.keeper;
+        let read = self.read().await;
         drop(turn);
         post.set_connection(Some(self.connection.clone()));
-        self.keeper.learn(read, self.started);
+        self.keeper.learn(read, self.started).await;
         self.listen().await;
         loop {
             tokio::select! {
-                told = self.told.recv() => match told {
-                    Some(told) => self.attend(told).await,
+                told = self.telling.told.recv() => match told {
+                    Some(Told::ResourceUpdated { uri }) => shared.resource_updated(uri),
+                    Some(Told::Asked(question)) => {
+                        _ = self.strays.spawn(strays::answer(Arc::clone(shared), Arc::clone(&post.name), question));
+                    }
                     None => pending().await,
                 },
+                () = self.telling.changed.notified() => {
+                    self.read_at.get_or_insert((Instant::now() + SETTLE).max(self.good_until));
+                }
+                () = reached(self.read_at) => {
+                    self.read_at = None;
+                    let read = self.read().await;
+                    self.good_until = Instant::now() + GOOD_FOR;
+                    self.keeper.learn(read, self.started).await;
+                }
                 () = post.resubscribe.notified() => self.listen().await,
                 may_ask_again = over(&mut self.listening) => {
                     self.listening = None;
@@ -89,51 +102,16 @@ impl<'a> Attendance<'a> {
                 () = reached(self.listen_at) => {
                     self.listen().await;
                     // What changed while nobody listened was not told.
-                    self.attend(Told::ToolsChanged).await;
+                    self.telling.changed.notify_one();
                 }
                 _ = self.strays.join_next(), if !self.strays.is_empty() => {}
             }
         }
     }
 
-    async fn attend(&mut self, told: Told) {
-        let Keeper { shared, post } = self.keeper;
-        match told {
-            Told::ToolsChanged | Told::ResourcesChanged | Told::PromptsChanged => {
-                tokio::time::sleep(SETTLE).await;
-                self.drain_changes();
-                let read = listing::read_all(&self.connection, post.server.timeouts.list, &shared.limits).await;
-                self.keeper.learn(read, self.started);
-            }
-            Told::ResourceUpdated { uri, params } => shared.resource_updated(&post.name, &uri, &params),
-            Told::Asked(question) => {
-                let shared = Arc::clone(shared);
-                self.strays.spawn(strays::answer(shared, Arc::clone(&post.name), question));
-            }
-        }
-    }
-
-    /// Several changes at once are one.
-    fn drain_changes(&mut self) {
-        let mut others = Vec::new();
-        while let Ok(told) = self.told.try_recv() {
-            match told {
-                Told::ToolsChanged | Told::ResourcesChanged | Told::PromptsChanged => {}
-                other => others.push(other),
-            }
-        }
-        for other in others {
-            match other {
-                Told::ResourceUpdated { uri, params } => {
-                    self.keeper.shared.resource_updated(&self.keeper.post.name, &uri, &params);
-                }
-                Told::Asked(question) => {
-                    let shared = Arc::clone(&self.keeper.shared);
-                    self.strays.spawn(strays::answer(shared, Arc::clone(&self.keeper.post.name), question));
-                }
-                _ => {}
-            }
-        }
+    async fn read(&self) -> Read {
+        let Keeper { shared, post, .. } = self.keeper;
+        listing::read_all(&self.connection, post.server.timeouts.list, &shared.limits).await
     }
 
     /// Asks to be told of changes: all lists, and the resources that callers want to hear of.
