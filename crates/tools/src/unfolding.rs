@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 /// Parts of a schema, with those that it refers to counted each time: the largest real ones have some thousands.
-const PARTS_MAX: u64 = 200_000;
+const PARTS_MAX: u64 = 20_000;
 /// How deep they may lie in each other.
 const DEPTH_MAX: usize = 256;
 
@@ -15,6 +15,18 @@ const DEPTH_MAX: usize = 256;
 pub(crate) fn is_bounded(schema: &Value) -> bool {
     let mut unfolding = Unfolding { root: schema, counted: HashMap::new() };
     unfolding.count(schema, 0).is_some_and(|parts| parts <= PARTS_MAX)
+}
+
+/// Whether it is too large to be looked into, wherever its references lead.
+pub(crate) fn is_large(schema: &Value) -> bool {
+    fn parts(value: &Value) -> u64 {
+        match value {
+            Value::Object(fields) => 1 + fields.values().map(parts).sum::<u64>(),
+            Value::Array(values) => 1 + values.iter().map(parts).sum::<u64>(),
+            _ => 1,
+        }
+    }
+    parts(schema) > PARTS_MAX
 }
 
 struct Unfolding<'a> {
@@ -90,6 +102,14 @@ mod tests {
     fn what_doubles_at_each_step_or_never_seems_to_end_is_not() {
         assert!(!is_bounded(&chained(40, |next| json!({ "allOf": [next, next] }))));
         assert!(!is_bounded(&chained(100_000, |next| next)));
+    }
+
+    #[test]
+    fn what_has_more_parts_than_anybody_writes_is_large() {
+        let properties = |count: usize| (0..count).map(|number| (format!("p{number}"), json!({ "type": "string" })));
+        let schema = |count| json!({ "type": "object", "properties": properties(count).collect::<Map<_, _>>() });
+        assert!(!is_large(&schema(5_000)) && is_bounded(&schema(5_000)));
+        assert!(is_large(&schema(15_000)) && !is_bounded(&schema(15_000)));
     }
 
     #[test]

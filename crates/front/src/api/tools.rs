@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use store::{ToolCall, ToolCallFilter, ToolCallOutcome};
-use tools::{Frame, ServerView, Speaker, Verdict};
+use tools::{Frame, Host, ServerView, Speaker, Verdict};
 
 use super::{Asked, rows_max};
 use crate::Desk;
@@ -80,12 +80,24 @@ struct CallView {
     result_bytes: i64,
 }
 
-pub(crate) async fn list(State(desk): State<Arc<Desk>>) -> Json<Servers> {
-    Json(Servers { servers: desk.tools.servers() })
+pub(crate) async fn list(State(desk): State<Arc<Desk>>) -> Result<Json<Servers>, Error> {
+    let servers = diagnosed(desk, Host::servers).await?;
+    Ok(Json(Servers { servers }))
 }
 
 pub(crate) async fn get(State(desk): State<Arc<Desk>>, Path(name): Path<String>) -> Result<Json<ServerView>, Error> {
-    desk.tools.server(&name).map(Json).ok_or_else(|| missing(&name))
+    let named = name.clone();
+    let view = diagnosed(desk, move |host| host.server(&named)).await?;
+    view.map(Json).ok_or_else(|| missing(&name))
+}
+
+/// Looks at tool servers where that holds nobody up: every schema is looked into.
+async fn diagnosed<T: Send + 'static>(
+    desk: Arc<Desk>,
+    look: impl FnOnce(&Host) -> T + Send + 'static,
+) -> Result<T, Error> {
+    let looked = tokio::task::spawn_blocking(move || look(&desk.tools)).await;
+    looked.map_err(|error| Error::new(Code::Internal, "the tool servers could not be looked at").caused_by(error))
 }
 
 pub(crate) async fn frames(State(desk): State<Arc<Desk>>, Path(name): Path<String>) -> Result<Json<Frames>, Error> {

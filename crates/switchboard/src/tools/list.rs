@@ -93,6 +93,7 @@ fn one(server: &Value) -> String {
         ("server", said(&server["name"])),
         ("state", said(&server["state"])),
         ("reason", server["reason"].as_str().map(escaped)),
+        ("last ended", server["last_end"].as_str().filter(|_| server["reason"].is_null()).map(escaped)),
         ("speaks", speaks),
         ("calls itself", itself),
         ("pid", said(&server["pid"])),
@@ -138,7 +139,7 @@ mod tests {
     fn answer() -> serde_json::Value {
         json!({ "servers": [
             {
-                "name": "files", "state": "degraded", "reason": null, "era": "legacy", "protocol": "2025-11-25",
+                "name": "files", "state": "degraded", "reason": null, "last_end": "killed by SIGKILL", "era": "legacy", "protocol": "2025-11-25",
                 "implementation": { "name": "files", "version": "1.2" }, "pid": 7, "restarts": 0,
                 "ready_after_ms": 320, "tools": ["files__read", "files__write"], "resources": 1, "prompts": 0,
                 "is_from_memory": false,
@@ -149,7 +150,7 @@ mod tests {
                 }],
             },
             {
-                "name": "time", "state": "failed", "reason": "exited with code 3\nTraceback\u{1b}", "era": null,
+                "name": "time", "state": "failed", "reason": "exited with code 3\nTraceback\u{1b}", "last_end": "exited with code 3", "era": null,
                 "protocol": null, "implementation": null, "pid": null, "restarts": 4, "ready_after_ms": null,
                 "tools": [], "resources": 0, "prompts": 0, "is_from_memory": true, "quarantined": [], "findings": [],
             },
@@ -175,6 +176,7 @@ mod tests {
         expect![[r#"
             server        files
             state         degraded
+            last ended    killed by SIGKILL
             speaks        2025-11-25 (legacy)
             calls itself  files 1.2
             pid           7

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::evidence::{Evidence, Listed};
 use crate::finding::{Code, Finding, Severity};
 use crate::settings::Dialect;
-use crate::unfolding::is_bounded;
+use crate::unfolding::{is_bounded, is_large};
 
 use super::place::{Place, key, pointed, quoted};
 use super::reading::{Reading, told};
@@ -106,10 +106,12 @@ fn invalid(schema: &Map<String, Value>) -> Option<(String, String)> {
         schema.remove("$schema");
     }
     // A few references can be looked into wherever they lead; more of them only where that has an end.
-    if references(&schema) > REFERENCES_MAX && !is_bounded(&Value::Object(schema.clone())) {
+    let references = references(&schema);
+    let schema = Value::Object(schema);
+    if is_large(&schema) || (references > REFERENCES_MAX && !is_bounded(&schema)) {
         return None;
     }
-    let error = jsonschema::options().offline().build(&Value::Object(schema)).err()?;
+    let error = jsonschema::options().offline().build(&schema).err()?;
     Some((error.instance_path().to_string(), error.masked_with(quoted(error.instance())).to_string()))
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, NumberOrString};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, JsonRpcMessage, NumberOrString, ServerJsonRpcMessage};
 use rmcp::service::RoleClient;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
@@ -109,6 +109,9 @@ impl Http {
                         self.is_over = true;
                         continue;
                     };
+                    if let Some((number, why)) = broken_off(&message) {
+                        return Arrived::Undelivered { number: Some(number), why, may_have_arrived: true };
+                    }
                     match serde_json::to_vec(&message) {
                         Ok(line) => self.read.push_back(line),
                         Err(error) => tracing::warn!(%error, "a message of a server cannot be kept"),
@@ -156,6 +159,16 @@ fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue),
         return Err(format!("the header `{name}` is the protocol's own: leave it out of `headers`"));
     }
     Ok((name, value))
+}
+
+/// The request whose answer broke off, and why: the transport tells that as if the server had said it.
+fn broken_off(message: &ServerJsonRpcMessage) -> Option<(i64, String)> {
+    const MARK: &str = "io.modelcontextprotocol/transportClosed";
+    let JsonRpcMessage::Error(JsonRpcError { id: Some(NumberOrString::Number(number)), error, .. }) = message else {
+        return None;
+    };
+    error.data.as_ref()?.get(MARK)?;
+    Some((*number, error.message.to_string()))
 }
 
 /// Whether the server may have taken the message all the same: a connection can also break while the answer is awaited.

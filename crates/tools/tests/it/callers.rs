@@ -1,46 +1,58 @@
-//! Callers over HTTP that come and never leave.
-
-use std::sync::Arc;
+//! Callers over HTTP that take much and give nothing back: none keeps others out.
 
 use http::{Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
-use supervise::Owner;
 use tokio_util::bytes::Bytes;
-use tools::{Caller, Host, HttpEndpoint, Limits, Plan};
+use tools::{Caller, HttpEndpoint, Limits, Plan, Server};
 
-async fn post(endpoint: &HttpEndpoint, key: &str, connection: Option<&str>, body: Value) -> Response<()> {
+use crate::house::{House, plan, server};
+
+type Answer = Response<BoxBody<Bytes, std::convert::Infallible>>;
+
+fn house(servers: Vec<Server>, limits: Limits) -> (House, HttpEndpoint) {
+    let house = House::of(Plan { limits, ..plan(servers) });
+    let endpoint = HttpEndpoint::new(&house.host, 1 << 20);
+    (house, endpoint)
+}
+
+/// Asks, and does not read the answer yet.
+async fn ask(endpoint: &HttpEndpoint, key: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
     let mut request = Request::post("/mcp")
         .header("host", "127.0.0.1")
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream")
         .extension(Caller::new(key, "test"));
-    if let Some(id) = connection {
-        request = request.header("mcp-session-id", id);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
     }
-    let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
-    let (head, body) = endpoint.answer(request).await.into_parts();
-    body.collect().await.unwrap();
-    Response::from_parts(head, ())
+    endpoint.answer(request.body(Full::new(Bytes::from(body.to_string()))).unwrap()).await
 }
 
-async fn connect(endpoint: &HttpEndpoint, key: &str) -> Response<()> {
+async fn connect(endpoint: &HttpEndpoint, key: &str) -> Answer {
     let client = json!({ "name": "test", "version": "1" });
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
-    post(endpoint, key, None, json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })).await
+    let asked = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+    ask(endpoint, key, &[], &asked).await
+}
+
+/// A request of a modern caller that can be asked for what a person knows.
+async fn ask_as_modern(endpoint: &HttpEndpoint, key: &str, method: &str, name: &str, mut params: Value) -> Answer {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} },
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+    });
+    let asked = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name)];
+    let headers = if name.is_empty() { &headers[..2] } else { &headers[..] };
+    ask(endpoint, key, headers, &asked).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_are_left_open_keep_nobody_out() {
-    let host = Host::start(Plan {
-        servers: Vec::new(),
-        limits: Limits { listeners_max: 64, ..Limits::default() },
-        owner: Owner::generate(),
-        store: None,
-        approvals: None,
-        notify: Arc::new(|_| {}),
-    });
-    let endpoint = HttpEndpoint::new(&host, 1 << 20);
+    let (house, endpoint) = house(Vec::new(), Limits { listeners_max: 64, ..Limits::default() });
     let modest = connect(&endpoint, "modest").await;
     let id = modest.headers()["mcp-session-id"].to_str().unwrap();
     for number in 0..300 {
@@ -49,6 +61,47 @@ async fn connections_that_are_left_open_keep_nobody_out() {
     }
     assert_eq!(connect(&endpoint, "other").await.status(), StatusCode::OK);
     let ping = json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" });
-    assert_eq!(post(&endpoint, "modest", Some(id), ping).await.status(), StatusCode::OK);
-    host.stop().await;
+    assert_eq!(ask(&endpoint, "modest", &[("mcp-session-id", id)], &ping).await.status(), StatusCode::OK);
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_one_key_keep_nobody_out() {
+    let (house, endpoint) = house(Vec::new(), Limits { listeners_max: 8, ..Limits::default() });
+    let listen = async |key| {
+        let wanted = json!({ "notifications": { "toolsListChanged": true } });
+        ask_as_modern(&endpoint, key, "subscriptions/listen", "", wanted).await
+    };
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        streams.push(listen("greedy").await);
+    }
+    assert!(streams.iter().all(|stream| stream.status() == StatusCode::OK), "{streams:?}");
+    assert_eq!(listen("greedy").await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(listen("modest").await.status(), StatusCode::OK);
+    streams.pop();
+    assert_eq!(listen("greedy").await.status(), StatusCode::OK, "one that is over leaves its place");
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_that_one_caller_leaves_open_keep_no_other_from_theirs() {
+    let servers = vec![server("g", "legacy"), server("h", "legacy")];
+    let (house, endpoint) = house(servers, Limits { parked_max: 4, ..Limits::default() });
+    house.until_ready("g").await;
+    house.until_ready("h").await;
+    let asked = async |key, tool: &str| -> Value {
+        let params = json!({ "name": tool, "arguments": {} });
+        let answer = ask_as_modern(&endpoint, key, "tools/call", tool, params).await;
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let body = String::from_utf8_lossy(&body).into_owned();
+        serde_json::from_str(body.trim_start_matches("data: ")).unwrap_or_else(|_| panic!("{body}"))
+    };
+    let first = asked("greedy", "g__ask").await;
+    assert_eq!(first["result"]["resultType"], "input_required", "{first}");
+    let second = asked("greedy", "g__ask").await;
+    assert!(second["error"]["message"].as_str().unwrap().contains("too many calls wait"), "{second}");
+    let modest = asked("modest", "h__ask").await;
+    assert_eq!(modest["result"]["resultType"], "input_required", "{modest}");
+    house.host.stop().await;
 }

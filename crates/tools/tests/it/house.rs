@@ -38,6 +38,18 @@ pub(crate) fn server(name: &str, words: &str) -> Server {
     Server::new(name, command(&words.split(' ').collect::<Vec<_>>()))
 }
 
+/// What a host is made of, with nothing kept and nobody asked.
+pub(crate) fn plan(servers: Vec<Server>) -> Plan {
+    Plan {
+        servers,
+        limits: Limits::default(),
+        owner: Owner::generate(),
+        store: None,
+        approvals: None,
+        notify: Arc::new(|_| {}),
+    }
+}
+
 /// A host with its servers.
 pub(crate) struct House {
     pub(crate) host: Host,
@@ -46,14 +58,7 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn start(servers: Vec<Server>) -> Self {
-        Self::of(Plan {
-            servers,
-            limits: Limits::default(),
-            owner: Owner::generate(),
-            store: None,
-            approvals: None,
-            notify: Arc::new(|_| {}),
-        })
+        Self::of(plan(servers))
     }
 
     pub(crate) fn of(plan: Plan) -> Self {

@@ -13,3 +13,5 @@ mod house;
 mod kept;
 mod killed;
 mod over_http;
+mod unusable;
+mod versions;

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tools::{Caller, Era, Host, HttpEndpoint, Reach, Remote, Server, ServerState};
+use tools::{Caller, Era, Host, HttpEndpoint, Limits, Plan, Reach, Remote, Server, ServerState};
 
-use crate::house::{Can, House, Lifecycle, server, text, words};
+use crate::house::{Can, House, Lifecycle, plan, server, text, words};
 
 /// Serves the endpoint of a host to whoever brings the right token; where.
 async fn serve(host: &Host, tasks: &mut JoinSet<()>) -> String {
@@ -192,5 +192,52 @@ async fn a_call_whose_connection_breaks_is_not_made_again() {
     );
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     house.host.stop().await;
+    behind.host.stop().await;
+}
+
+/// Answers calls with so many bytes of one kind or the other.
+async fn answer_at_length(
+    endpoint: HttpEndpoint,
+    kind: &'static str,
+    request: Request<Incoming>,
+) -> Result<Response<BoxBody<hyper::body::Bytes, Infallible>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if message["method"] == "tools/call" {
+        let said = json!({ "content": [{ "type": "text", "text": "x".repeat(1 << 20) }] });
+        let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": said }).to_string();
+        let text = if kind == "application/json" { answer } else { format!("data: {answer}\n\n") };
+        let response = Response::builder().header("content-type", kind);
+        return Ok(response.body(Full::<hyper::body::Bytes>::from(text).boxed()).unwrap());
+    }
+    let mut request = Request::from_parts(head, Full::<hyper::body::Bytes>::from(body));
+    request.extensions_mut().insert(Caller::new("key", "http"));
+    Ok(endpoint.answer(request).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_over_http_has_an_end_too() {
+    let mut tasks = JoinSet::new();
+    let behind = House::ready(vec![server("g", "dual")]).await;
+    for kind in ["application/json", "text/event-stream"] {
+        let endpoint = HttpEndpoint::new(&behind.host, 1 << 20);
+        let url = listen(&mut tasks, move |request| answer_at_length(endpoint.clone(), kind, request)).await;
+        for (line_bytes_max, is_told) in [(4 << 20, true), (64 << 10, false)] {
+            let limits = Limits { line_bytes_max, ..Limits::default() };
+            let house = House::of(Plan { limits, ..plan(vec![over(&url, "right")]) });
+            house.until_ready("far").await;
+            let result = house.call("far__g__echo", json!({ "text": "x" })).await;
+            assert_eq!(result["isError"] != true, is_told, "{kind}: {}", text(&result));
+            let failure = if is_told { Value::Null } else { true.into() };
+            assert_eq!(
+                result["_meta"]["switchboard/failure"]["work_may_have_run"],
+                failure,
+                "{kind}: {}",
+                text(&result)
+            );
+            house.host.stop().await;
+        }
+    }
     behind.host.stop().await;
 }
