@@ -17,7 +17,8 @@ use client::BareClient;
 use load::{Load, Loaded};
 use servers::Server;
 
-const ROUNDS: usize = 5;
+use crate::rounds::{Parts, ROUNDS, middle};
+
 const CONNECTIONS: [usize; 3] = [1, 16, 64];
 const WHOLE_REQUESTS: usize = 2_000;
 /// The bare server needs more of them for a time that can be measured.
@@ -41,17 +42,9 @@ const BURST_OVER_PACED: f64 = 0.2;
 const MEMORY_OVER_BARE: f64 = 2.0;
 const RESPONSES_OVER_CHAT: f64 = 1.5;
 
-/// What to measure.
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Only these parts
-    #[arg(value_enum)]
-    parts: Vec<Part>,
-}
-
 /// A part of the measurement.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Part {
+pub(crate) enum Part {
     /// CPU time of whole answers
     Whole,
     /// CPU time of streams
@@ -64,29 +57,23 @@ enum Part {
     Peer,
 }
 
-impl Arguments {
-    fn has(&self, part: Part) -> bool {
-        self.parts.is_empty() || self.parts.contains(&part)
-    }
-}
-
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(parts: &Parts<Part>) -> Result<()> {
     let mut bars = Bars::default();
-    if arguments.has(Part::Held) {
+    if parts.has(Part::Held) {
         held(&mut bars)?;
     }
     let (switchboard, bare) = (Server::switchboard()?, Server::bare()?);
     println!("CPU time of the server's process alone, median of {ROUNDS} rounds in turns");
-    if arguments.has(Part::Whole) {
+    if parts.has(Part::Whole) {
         whole(&switchboard, &bare, &mut bars)?;
     }
-    if arguments.has(Part::Streams) {
+    if parts.has(Part::Streams) {
         streams(&switchboard, &bare, &mut bars)?;
     }
-    if arguments.has(Part::FirstToken) {
+    if parts.has(Part::FirstToken) {
         first_tokens(&switchboard)?;
     }
-    if arguments.has(Part::Peer) {
+    if parts.has(Part::Peer) {
         let upstream = Server::upstream()?;
         match peer::start(&upstream) {
             Ok(peer) => compare_with(&peer, &switchboard)?,
@@ -257,11 +244,6 @@ fn in_turns<const CONTENDERS: usize>(loads: &[(&Server, Load); CONTENDERS]) -> R
 
 fn median((_, rounds): &Rounds, figure: impl Fn(&Loaded) -> f64) -> f64 {
     middle(rounds.iter().map(figure).collect())
-}
-
-fn middle(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[(figures.len() - 1) / 2]
 }
 
 /// The bars, and by how much each was met or missed.

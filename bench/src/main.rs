@@ -9,11 +9,14 @@ mod front;
 mod lines;
 mod process;
 mod program;
+mod rounds;
 mod tools;
 mod turns;
 mod wire;
 
 use clap::Parser;
+
+use rounds::Parts;
 
 /// As the binary has it, so that nobody is ahead by it.
 #[global_allocator]
@@ -31,9 +34,9 @@ enum Bench {
     /// Turns of the pool: CPU time, added latency and memory against the bare client, and the time to be ready.
     Turns,
     /// The whole server under load: CPU time and memory against a bare server, first tokens against the bare client, and a peer.
-    Front(front::Arguments),
+    Front(Parts<front::Part>),
     /// Tool servers behind `/mcp`: calls against the same server reached directly and by a bare bridge, starts, and memory.
-    Tools(tools::Arguments),
+    Tools(Parts<tools::Part>),
     /// The demo worker itself, as the process that is measured.
     #[command(hide = true)]
     DemoWorker(::demo::Options),
@@ -54,8 +57,8 @@ fn main() -> anyhow::Result<()> {
         Bench::Codex => codex::run(),
         Bench::Demo => demo::run(),
         Bench::Turns => turns::run(),
-        Bench::Front(arguments) => front::run(&arguments),
-        Bench::Tools(arguments) => tools::run(&arguments),
+        Bench::Front(parts) => front::run(&parts),
+        Bench::Tools(parts) => tools::run(&parts),
         Bench::BareBridge => tools::bridge::run(),
         Bench::BareServer => front::bare::run(),
         Bench::Upstream => front::upstream::run(),

@@ -17,21 +17,14 @@ use installed::Installed;
 use switchboard::{Switchboard, ToolServer};
 use ways::{Direct, Round, Way};
 
-const ROUNDS: usize = 5;
+use crate::rounds::{Parts, ROUNDS, middle};
+
 const CALLERS: [usize; 2] = [1, 32];
 const SERVERS: u32 = 13;
 
-/// What to measure.
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Only these parts
-    #[arg(value_enum)]
-    parts: Vec<Part>,
-}
-
 /// A part of the measurement.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Part {
+pub(crate) enum Part {
     /// Calls per second and CPU time of each, and memory after them
     Calls,
     /// Time until the templates are ready, and memory with them
@@ -40,23 +33,17 @@ enum Part {
     RealStart,
 }
 
-impl Arguments {
-    fn has(&self, part: Part) -> bool {
-        self.parts.is_empty() || self.parts.contains(&part)
-    }
-}
-
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    if arguments.has(Part::Start) {
+pub(crate) fn run(parts: &Parts<Part>) -> Result<()> {
+    if parts.has(Part::Start) {
         start()?;
     }
-    if arguments.has(Part::RealStart) {
+    if parts.has(Part::RealStart) {
         match Installed::find()? {
             Some(installed) => start_of_real(&installed)?,
             None => println!("no real servers were measured: `cargo xtask tool-servers` installs them"),
         }
     }
-    if arguments.has(Part::Calls) {
+    if parts.has(Part::Calls) {
         calls()?;
     }
     Ok(())
@@ -167,9 +154,4 @@ fn median(rounds: &[Round]) -> Round {
         server: of(|round| round.server),
         callers: of(|round| round.callers),
     }
-}
-
-fn middle(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[(figures.len() - 1) / 2]
 }

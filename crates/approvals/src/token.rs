@@ -1,13 +1,12 @@
 //! The signed tokens in decision links: each gives one verdict on one approval as it was shown, until it expires. Its
 //! number is written down with the decision that it makes, so it works once.
 
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
+use store::SECRET_BYTES;
 
 use crate::shown::hex;
 use crate::stamp::Stamp;
@@ -17,8 +16,6 @@ use crate::verdict::Verdict;
 #[derive(Clone)]
 pub struct LinkKey(hmac::Key);
 
-const KEY_BYTES: usize = 32;
-
 impl LinkKey {
     /// A new one, for this process alone.
     ///
@@ -26,26 +23,12 @@ impl LinkKey {
     /// If the system has no random numbers to give.
     #[must_use]
     pub fn generate() -> Self {
-        Self::of(&random::<KEY_BYTES>())
+        Self::of(&random::<SECRET_BYTES>())
     }
 
     /// The one in a file, which is made for its owner alone if it is not there.
     pub fn load_or_create(path: &Path) -> io::Result<Self> {
-        match fs::read(path) {
-            Ok(bytes) if bytes.len() == KEY_BYTES => Ok(Self::of(&bytes)),
-            Ok(_) => {
-                let what = format!("{} is no key of decision links: remove it, and a new one is made", path.display());
-                Err(io::Error::new(io::ErrorKind::InvalidData, what))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let bytes = random::<KEY_BYTES>();
-                let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-                file.write_all(&bytes)?;
-                file.sync_all()?;
-                Ok(Self::of(&bytes))
-            }
-            Err(error) => Err(error),
-        }
+        Ok(Self::of(&store::load_or_create_secret(path, "key of decision links")?))
     }
 
     fn of(bytes: &[u8]) -> Self {
@@ -190,14 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_key_is_the_same_after_a_restart_and_its_owners_alone() {
-        use std::os::unix::fs::PermissionsExt;
+    fn a_kept_key_is_the_same_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("links.key");
         let text = LinkKey::load_or_create(&path).unwrap().sign(&Token::new("a", "b", LinkVerdict::Allow, Stamp(9)));
         assert!(LinkKey::load_or_create(&path).unwrap().verify(&text, Stamp(0)).is_ok());
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        fs::write(&path, "short").unwrap();
-        assert!(LinkKey::load_or_create(&path).is_err());
+        std::fs::write(&path, "short").unwrap();
+        let why = LinkKey::load_or_create(&path).err().unwrap().to_string();
+        assert!(why.contains("is no key of decision links: remove it"), "{why}");
     }
 }

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -52,8 +53,8 @@ fn remove_draft(draft: &Path) {
     }
 }
 
-/// Links rather than renames, for a rename would replace the store that another process has just made.
-fn place(draft: &Path, path: &Path) -> io::Result<()> {
+/// Links rather than renames, for a rename would replace what another process has just made.
+pub(crate) fn place(draft: &Path, path: &Path) -> io::Result<()> {
     File::open(draft)?.sync_all()?;
     match fs::hard_link(draft, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -63,8 +64,11 @@ fn place(draft: &Path, path: &Path) -> io::Result<()> {
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-fn draft_of(path: &Path) -> PathBuf {
-    beside(path, &format!(".{}.new", std::process::id()))
+/// A name that nobody else writes under meanwhile.
+pub(crate) fn draft_of(path: &Path) -> PathBuf {
+    static DRAFTS: AtomicUsize = AtomicUsize::new(0);
+    let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+    beside(path, &format!(".{}.{number}.new", std::process::id()))
 }
 
 /// The file with the same name and something more.

@@ -30,7 +30,7 @@ use problem::Problem;
 pub(crate) use problem::Problems;
 use reading::Reading;
 pub(crate) use reading::{File, Flag, Section, Typed};
-pub(crate) use secret::Secret;
+pub(crate) use secret::{Secret, public_address};
 pub(crate) use watch::Watch;
 
 use crate::worker::Worker;

@@ -32,6 +32,10 @@ pub(crate) fn start(log: &Log) {
 fn levels(level: &str) -> Targets {
     // The level was read with the configuration.
     let levels: Targets = level.parse().unwrap_or_default();
+    if level.contains(TRANSPORT) {
+        return levels;
+    }
+    let levels = levels.with_targets(QUOTES_ADDRESSES.map(|target| (target, LevelFilter::OFF)));
     if level.contains(TALKATIVE) {
         return levels;
     }
@@ -44,6 +48,14 @@ fn levels(level: &str) -> Targets {
 /// The library under the tools' endpoint.
 const TALKATIVE: &str = "rmcp";
 const TALKATIVE_OF_ANSWERS: &str = "rmcp::service";
+const TRANSPORT: &str = "rmcp::transport";
+/// Its client over HTTP logs errors with the whole address, in which tokens stand (3.8). `tools` tells of the same errors without.
+const QUOTES_ADDRESSES: [&str; 4] = [
+    "rmcp::transport::worker",
+    "rmcp::transport::streamable_http_client",
+    "rmcp::transport::common::client_side_sse",
+    "rmcp::transport::common::reqwest",
+];
 
 #[cfg(test)]
 mod tests {
@@ -63,5 +75,16 @@ mod tests {
         assert!(levels("info").would_enable("tools", &Level::INFO));
         assert!(!levels("error").would_enable("rmcp::service", &Level::WARN));
         assert!(levels("info,rmcp=debug").would_enable("rmcp::service", &Level::DEBUG));
+    }
+
+    #[test]
+    fn addresses_of_tool_servers_are_logged_only_where_that_very_part_is_asked_for() {
+        for target in ["rmcp::transport::worker", "rmcp::transport::common::reqwest::streamable_http_client"] {
+            for level in ["trace", "info", "info,rmcp=debug"] {
+                assert!(!levels(level).would_enable(target, &Level::ERROR), "{level} {target}");
+            }
+            assert!(levels("info,rmcp::transport=debug").would_enable(target, &Level::DEBUG), "{target}");
+        }
+        assert!(levels("info").would_enable("rmcp::transport::streamable_http_server::tower", &Level::WARN));
     }
 }

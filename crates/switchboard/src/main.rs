@@ -8,6 +8,7 @@ mod config;
 mod doctor;
 mod escape;
 mod logs;
+mod object;
 mod operate;
 mod print;
 mod record;

@@ -44,33 +44,29 @@ pub(crate) struct ServerFlags {
 
 impl ServerFlags {
     /// Asks the server and prints what it says.
-    pub(crate) async fn ask<F>(
+    pub(crate) async fn ask<F, E>(
         &self,
         ask: impl FnOnce(Server) -> F,
         to_text: impl FnOnce(&Value) -> String,
     ) -> Result<ExitCode>
     where
-        F: Future<Output = Result<Value, ServerError>>,
+        F: Future<Output = Result<Value, E>>,
+        E: Into<anyhow::Error>,
     {
         let config = load(self.config.as_deref(), Vec::new())?.config;
-        let answer = match Server::find(self.server.as_deref(), &config) {
-            Ok(server) => ask(server).await,
-            Err(error) => Err(error),
-        };
-        match answer {
-            Ok(answer) => {
-                print(&match Form::of(self.json) {
-                    Form::Json => format!("{answer}\n"),
-                    Form::Text => to_text(&answer),
-                })?;
-                Ok(ExitCode::SUCCESS)
-            }
+        let server = match Server::find(self.server.as_deref(), &config) {
             Err(error @ ServerError::NotRunning(_)) => {
                 eprintln!("switchboard: {error}");
-                Ok(ExitCode::from(NO_SERVER))
+                return Ok(ExitCode::from(NO_SERVER));
             }
-            Err(error) => Err(error.into()),
-        }
+            found => found?,
+        };
+        let answer = ask(server).await.map_err(Into::into)?;
+        print(&match Form::of(self.json) {
+            Form::Json => format!("{answer}\n"),
+            Form::Text => to_text(&answer),
+        })?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 

@@ -1,20 +1,15 @@
 //! The keys with which workers call tools: one for each group, made of a secret that is kept, so that a worker which outlives the
 //! server has the right one when it is found again. They are in no list and in no store.
 
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::Path;
 
 use ring::hmac;
-use ring::rand::{SecureRandom as _, SystemRandom};
 
 use super::{Caller, Grant, Keys, Known, Scope, Scopes, Secret, sha256, to_hex};
 
 /// What the id of such a key begins with; the name of the group follows.
 pub(crate) const WORKER: &str = "worker-";
-
-const SECRET_BYTES: usize = 32;
 
 /// What the keys of workers are made of.
 pub struct WorkerSecret(hmac::Key);
@@ -25,26 +20,8 @@ impl WorkerSecret {
     /// # Errors
     /// It cannot be read or made, or is none.
     pub fn load_or_create(path: &Path) -> io::Result<Self> {
-        match fs::read(path) {
-            Ok(bytes) if bytes.len() == SECRET_BYTES => Ok(Self::of(&bytes)),
-            Ok(_) => {
-                let what = format!("{} is no secret of ours: remove it, and a new one is made", path.display());
-                Err(io::Error::new(io::ErrorKind::InvalidData, what))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut bytes = [0; SECRET_BYTES];
-                SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("there are no random numbers"))?;
-                let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-                file.write_all(&bytes)?;
-                file.sync_all()?;
-                Ok(Self::of(&bytes))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn of(bytes: &[u8]) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+        let bytes = store::load_or_create_secret(path, "secret of ours")?;
+        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 }
 
@@ -69,9 +46,6 @@ impl Caller {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::{Keys, Scope, WorkerSecret};
 
     #[test]
@@ -89,15 +63,14 @@ mod tests {
         assert_eq!((&*caller.key, caller.worker_group()), ("worker-main", Some("main")));
         assert_eq!(caller.scopes.names(), ["tools"]);
         assert!(!caller.scopes.has(Scope::Use) && caller.scopes.has(Scope::Tools));
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]
-    fn a_file_that_holds_something_else_is_left_alone() {
+    fn a_file_that_holds_something_else_is_no_secret() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("workers.key");
-        fs::write(&path, "something else").unwrap();
-        assert!(WorkerSecret::load_or_create(&path).is_err());
-        assert_eq!(fs::read(&path).unwrap(), b"something else");
+        std::fs::write(&path, "something else").unwrap();
+        let why = WorkerSecret::load_or_create(&path).err().unwrap().to_string();
+        assert!(why.contains("is no secret of ours: remove it"), "{why}");
     }
 }

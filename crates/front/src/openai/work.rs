@@ -18,8 +18,9 @@ pub(crate) fn line(event: &TurnEvent) -> Option<String> {
         TurnEvent::ToolProgress { message, .. } => Some(shown(message)),
         TurnEvent::Error { error, will_retry: true } => Some(format!("trying again: {}", shown(&error.message))),
         TurnEvent::ApprovalWanted { request, kind, .. } => Some(format!(
-            "waiting for a decision ({}): switchboard approvals allow {request} (or deny), or POST /api/approvals/{request}/decide",
+            "waiting for a decision ({}): switchboard approvals {}, or POST /api/approvals/{request}/decide",
             decided(*kind),
+            words(*kind, request),
         )),
         TurnEvent::ApprovalResolved { .. } => Some("the decision is made".into()),
         _ => None,
@@ -33,6 +34,15 @@ fn decided(kind: RequestKind) -> &'static str {
         RequestKind::Permissions => "may it do more",
         RequestKind::UserInput | RequestKind::Elicitation => "a question",
         _ => "a request",
+    }
+}
+
+/// What a person types to decide it. Of an elicitation only its parameters say whether there is a form to be filled in.
+fn words(kind: RequestKind, request: &str) -> String {
+    match kind {
+        RequestKind::UserInput => format!("answer {request} JSON (or deny)"),
+        RequestKind::Elicitation => format!("allow {request} (or answer with JSON, or deny)"),
+        _ => format!("allow {request} (or deny)"),
     }
 }
 
@@ -85,4 +95,30 @@ fn shown(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let rest = if line.len() < text.len() || line.chars().count() > SHOWN_CHARS_MAX { "…" } else { "" };
     format!("{}{rest}", escaped(&line.chars().take(SHOWN_CHARS_MAX).collect::<String>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use codex::{Json, RequestKind, TurnEvent};
+
+    use super::line;
+
+    #[test]
+    fn who_waits_is_told_what_to_type() {
+        let told = |kind| {
+            let params = Json::of(&()).unwrap();
+            line(&TurnEvent::ApprovalWanted { request: "a".into(), kind, item: None, params }).unwrap()
+        };
+        for (kind, words) in [
+            (RequestKind::Command, "(may this command run): switchboard approvals allow a (or deny), or POST "),
+            (RequestKind::UserInput, "(a question): switchboard approvals answer a JSON (or deny), or POST "),
+            (
+                RequestKind::Elicitation,
+                "(a question): switchboard approvals allow a (or answer with JSON, or deny), or POST ",
+            ),
+        ] {
+            let told = told(kind);
+            assert!(told.contains(words), "{told}");
+        }
+    }
 }

@@ -15,6 +15,7 @@ use toml::de::DeValue;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use workers::Transport;
 
+use super::secret::public_address;
 use crate::worker::Worker;
 
 /// One kind of value.
@@ -25,8 +26,8 @@ pub(super) struct Kind<T> {
     show: Box<dyn Fn(&T) -> String>,
     /// The words to choose from, where there are some.
     pub(super) choices: Vec<&'static str>,
-    /// Whether not even a complaint may repeat what was typed.
-    pub(super) is_secret: bool,
+    /// How much of what was typed a complaint repeats.
+    pub(super) found: fn(Raw<'_>) -> String,
 }
 
 type Read<T> = Box<dyn Fn(Raw<'_>, &Place<'_>) -> Option<T>>;
@@ -56,7 +57,7 @@ impl<T: 'static> Kind<T> {
             read: Box::new(read),
             show: Box::new(show),
             choices: Vec::new(),
-            is_secret: false,
+            found: |raw| raw.found(),
         }
     }
 
@@ -98,7 +99,7 @@ impl Kind<String> {
     }
 
     pub(super) fn secret() -> Self {
-        Self { is_secret: true, ..Self::text() }
+        Self { found: unsaid, ..Self::text() }
     }
 
     /// Part of the name of a variable, and of a worker.
@@ -168,7 +169,9 @@ impl Kind<String> {
             rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '['))
         };
         let read = move |raw: Raw<'_>, _: &Place<'_>| raw.text().filter(is_url).map(str::to_owned);
-        Self::new(format!("an address such as {}", quoted(example)), read, |text| quoted(text))
+        let found = |raw: Raw<'_>| raw.text().map_or_else(|| raw.found(), |text| quoted(&public_address(text)));
+        let expected = format!("an address such as {}", quoted(example));
+        Self { found, ..Self::new(expected, read, |text| quoted(text)) }
     }
 }
 
@@ -218,7 +221,7 @@ impl Kind<Vec<(String, String)>> {
                 pairs.iter().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value))).collect();
             format!("{{ {} }}", pairs.join(", "))
         };
-        Self { is_secret: true, ..Self::new(expected, read, show) }
+        Self { found: unsaid, ..Self::new(expected, read, show) }
     }
 }
 
@@ -392,6 +395,11 @@ fn show_bytes(bytes: usize) -> String {
 pub(super) fn is_name(text: &str) -> bool {
     let is_part = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     text.starts_with(|first: char| first.is_ascii_lowercase()) && text.chars().all(is_part)
+}
+
+/// What is said of a secret that is none.
+fn unsaid(_: Raw<'_>) -> String {
+    "something else".into()
 }
 
 /// A text as TOML writes it.

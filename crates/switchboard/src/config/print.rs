@@ -31,6 +31,7 @@ impl Key {
         match shown {
             Shown::Value(value) => (format!("{name} = {value}"), source.to_string()),
             Shown::Hidden(_) => (format!("# {name} is hidden"), source.to_string()),
+            Shown::InPart(shown, _) => (format!("# {name} is hidden in part: {shown}"), source.to_string()),
             Shown::Absent => (format!("# {name}"), "not set".into()),
         }
     }

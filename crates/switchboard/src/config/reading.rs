@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use serde_spanned::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::kind::{Kind, Place, Raw};
+use super::kind::{Kind, Place, Raw, quoted};
 use super::nearest::nearest;
 use super::problem::{Problem, Source};
-use super::secret::Secret;
+use super::secret::{Secret, public_address};
 use super::variables::PREFIX;
 
 /// The key by which one table of a list is told from the others. Part of the names of variables, so none sets it.
@@ -84,6 +84,8 @@ pub(super) enum Shown {
     Absent,
     /// Kept only to be compared.
     Hidden(Secret),
+    /// What may be shown of it, and the whole to be compared.
+    InPart(String, Secret),
 }
 
 /// A key that nobody has read.
@@ -360,6 +362,18 @@ impl<'a> SectionReader<'_, 'a> {
         value
     }
 
+    /// An address that may be left out; what may be a secret in it is shown nowhere.
+    pub(super) fn address(&mut self, name: &'static str, kind: &Kind<String>, help: &'static str) -> Option<String> {
+        let (value, source) = self.typed(name, kind).unzip();
+        let shown = match value.as_deref().map(|address| (address, public_address(address))) {
+            None => Shown::Absent,
+            Some((address, public)) if public == address => Shown::Value(quoted(address)),
+            Some((address, public)) => Shown::InPart(quoted(&public), Secret::new(address)),
+        };
+        self.note(name, kind, shown, source.unwrap_or(Source::Default), None, help);
+        value
+    }
+
     /// Whether somebody has typed something for it.
     pub(super) fn has(&self, name: &str) -> bool {
         self.raw(name).is_some()
@@ -427,7 +441,7 @@ impl<'a> SectionReader<'_, 'a> {
         if let Some(value) = kind.read(raw, &place) {
             return Some((value, source));
         }
-        let found = if kind.is_secret { "something else".into() } else { raw.found() };
+        let found = (kind.found)(raw);
         let near = nearest(found.trim_matches('"'), kind.choices.iter().copied());
         let hint = near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
         let key = if let Source::File { .. } = source { format!("`{name}`: ") } else { String::new() };

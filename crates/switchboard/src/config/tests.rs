@@ -486,12 +486,14 @@ fn not_even_a_complaint_repeats_a_secret() {
     check_problems(
         "key = 123456\n\
          [tools.files]\ncommand = [\"a\"]\nvariables = { A = 123456 }\n\
-         [tools.web]\nurl = \"https://canary@sample\"\nheaders = { A = \"canary\\n\" }\n",
+         [tools.web]\nurl = \"https://canary@sample\"\nheaders = { A = \"canary\\n\" }\n\
+         [tools.typo]\nurl = \"htps://canary:canary@sample/mcp?token=canary\"\n",
         &expect![[r#"
             switchboard.toml:1: `key`: expected a text, found something else
             switchboard.toml:4: `variables`: expected a table of texts such as { LANG = "C.UTF-8" }, found something else
             switchboard.toml:6: `url` carries credentials: give them in `headers`
             switchboard.toml:7: `headers`: expected a table of texts such as { Authorization = "Bearer …" }, found something else
+            switchboard.toml:9: `url`: expected an address such as "https://example.com/mcp", found "htps://…@sample/mcp?…"
         "#]],
     );
 }
@@ -530,6 +532,20 @@ fn secrets_are_neither_printed_nor_shown() {
     assert!(!shown.contains("canary"), "{shown}");
     for name in ["key", "webhook_authorization", "variables", "headers"] {
         assert!(shown.contains(&format!("# {name} is hidden")), "{shown}");
+    }
+}
+
+#[test]
+fn of_an_address_with_a_query_only_the_rest_is_printed() {
+    let file = "[approvals]\nwebhook = \"https://sample/hook?canary\"\n\
+                [tools.web]\nurl = \"https://sample/mcp?token=canary&a=canary\"\n";
+    let printed = resolved(file).print();
+    assert!(!printed.contains("canary"), "{printed}");
+    for line in [
+        r#"# webhook is hidden in part: "https://sample/hook?…""#,
+        r#"# url is hidden in part: "https://sample/mcp?…""#,
+    ] {
+        assert!(printed.contains(line), "{printed}");
     }
 }
 

@@ -2,10 +2,10 @@
 
 mod remote;
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::Args;
 use serde_json::{Map, Value};
 use tools::{ServerState, ServerView};
@@ -14,13 +14,11 @@ use super::own::{Own, caller, start_timeout};
 use super::{INTERRUPTED, NOT_DONE, patience, unknown};
 use crate::config::{Config, load};
 use crate::escape::escaped;
+use crate::object;
 use crate::operate::ServerFlags;
 use crate::print::print;
 use crate::server::Server;
 use crate::signals::Signals;
-
-/// The longest arguments that are read from stdin.
-const ARGUMENTS_BYTES_MAX: u64 = 16 << 20;
 
 /// Call a tool and print what it says: text as text, the rest as JSON
 #[derive(Args)]
@@ -44,7 +42,7 @@ pub(super) struct Call {
 
 /// Runs the command.
 pub(super) async fn run(call: &Call, flags: &ServerFlags) -> Result<ExitCode> {
-    let arguments = arguments(&call.arguments)?;
+    let arguments = object::read(&call.arguments, "the arguments")?;
     let config = load(flags.config.as_deref(), Vec::new())?.config;
     let mut signals = Signals::new()?;
     let server = match &flags.server {
@@ -120,25 +118,6 @@ fn find(name: &str, views: &[ServerView]) -> Result<()> {
     bail!(unknown("tool", name, views.iter().flat_map(|view| &view.tools).map(String::as_str)))
 }
 
-fn arguments(given: &str) -> Result<Map<String, Value>> {
-    let mut text = given.to_owned();
-    if given == "-" {
-        text.clear();
-        io::stdin()
-            .take(ARGUMENTS_BYTES_MAX + 1)
-            .read_to_string(&mut text)
-            .context("cannot read the arguments from stdin")?;
-        ensure!(text.len() as u64 <= ARGUMENTS_BYTES_MAX, "the arguments are longer than {ARGUMENTS_BYTES_MAX} bytes");
-    }
-    match serde_json::from_str(&text) {
-        Ok(Value::Object(arguments)) => Ok(arguments),
-        Ok(_) => bail!("the arguments are no JSON object: write them as {{\"name\": value}}"),
-        Err(error) => {
-            bail!("the arguments are no JSON: {error}; quote them for the shell, as '{{\"name\": \"value\"}}'")
-        }
-    }
-}
-
 /// Text as text, and whatever else there is as JSON, each on its line.
 fn to_text(result: &Value, is_terminal: bool) -> String {
     let mut text = String::new();
@@ -169,7 +148,7 @@ fn to_text(result: &Value, is_terminal: bool) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{arguments, candidates, to_text};
+    use super::{candidates, to_text};
 
     #[test]
     fn text_is_printed_as_text_and_the_rest_as_json() {
@@ -183,13 +162,6 @@ mod tests {
         assert_eq!(to_text(&json!({ "content": [], "structuredContent": { "a": 1 } }), false), "{\"a\":1}\n");
         assert_eq!(to_text(&json!({ "content": [] }), false), "");
         assert_eq!(to_text(&json!({ "inputRequests": {} }), false), "{\"inputRequests\":{}}\n");
-    }
-
-    #[test]
-    fn arguments_are_one_object() {
-        assert!(arguments("{}").unwrap().is_empty());
-        assert!(arguments("[1]").unwrap_err().to_string().contains("no JSON object"));
-        assert!(arguments("{a:1}").unwrap_err().to_string().contains("quote them for the shell"));
     }
 
     #[test]

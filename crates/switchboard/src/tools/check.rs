@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tools::{Limits, Reach, Report, Server};
 
 use super::{INTERRUPTED, patience, unknown};
-use crate::config::{load, parse_duration, refused_url};
+use crate::config::{load, parse_duration, public_address, refused_url};
 use crate::operate::ServerFlags;
 use crate::print::{Form, print};
 use crate::signals::Signals;
@@ -162,7 +162,7 @@ impl Check {
         if let Some(why) = refused_url(url) {
             bail!("--url {why}");
         }
-        Ok(Server::new(url, Reach::Http { url: url.into(), headers: self.headers.clone() }))
+        Ok(Server::new(&public_address(url), Reach::Http { url: url.into(), headers: self.headers.clone() }))
     }
 }
 

@@ -14,6 +14,7 @@ fn without_a_server_every_command_says_so() {
         &["threads", "list"],
         &["approvals"],
         &["approvals", "allow", "x"],
+        &["approvals", "answer", "x", "{}"],
         &["keys"],
         &["keys", "add", "x"],
         &["usage"],

@@ -8,14 +8,18 @@ use crate::served::Served;
 
 const KEY: &str = "canary-key-0123456789-0123456789-0123456789";
 const TOKEN: &str = "canary-token";
+const QUERY: &str = "canary-query";
 const PROMPT: &str = "canary-prompt";
 
 #[test]
 fn no_secret_and_no_prompt_is_logged_or_answered() {
     let state = State::new();
-    let file =
-        "[[workers]]\ncommand = \"demo\"\nenv = [\"PROVIDER_TOKEN\"]\n[approvals]\nwebhook = \"http://127.0.0.1:1/\"\n";
-    state.configure(file);
+    let file = format!(
+        "[[workers]]\ncommand = \"demo\"\nenv = [\"PROVIDER_TOKEN\"]\n\
+         [approvals]\nwebhook = \"http://127.0.0.1:1/?{QUERY}\"\n\
+         [tools.web]\nurl = \"http://127.0.0.1:1/mcp?token={QUERY}\"\nrestart = \"never\"\n"
+    );
+    state.configure(&file);
     let variables = [
         ("SWITCHBOARD_KEY", KEY),
         ("PROVIDER_TOKEN", TOKEN),
@@ -40,7 +44,23 @@ fn no_secret_and_no_prompt_is_logged_or_answered() {
     // What a denied thread is to be told next is shown to whoever may see the thread; secrets are shown to nobody.
     let threads = served.get("/api/threads");
     assert!(threads.starts_with("HTTP/1.1 200"), "{threads}");
-    for arguments in [&["workers", "--json"][..], &["workers"], &["threads"], &["doctor"], &["doctor", "--json"]] {
+    served.wait_until("given up", |served| served.json(&["tools", "list", "web"])["state"] == "failed");
+    said += &served.get("/api/tools");
+    for arguments in [
+        &["workers", "--json"][..],
+        &["workers"],
+        &["threads"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["tools"],
+        &["tools", "list", "web"],
+        &["tools", "--json"],
+        &["tools", "call", "web__x"],
+        &["tools", "check", "web"],
+        &["tools", "check", "web", "--json"],
+        &["tools", "check", "--url", &format!("http://127.0.0.1:1/mcp?token={QUERY}")],
+        &["serve", "--print-config"],
+    ] {
         let ended = state.run_with(arguments, &variables).end_beside_others();
         said += &(ended.stdout + &ended.stderr);
     }
@@ -50,11 +70,11 @@ fn no_secret_and_no_prompt_is_logged_or_answered() {
     }
     said += &served.welcome.to_string();
     let logged = served.stop().stderr;
-    for secret in [KEY, TOKEN, "canary-webhook", PROMPT, &local, &made] {
+    for secret in [KEY, TOKEN, "canary-webhook", QUERY, PROMPT, &local, &made] {
         assert!(!said.contains(secret), "{secret} was answered: {said}");
         assert!(!logged.contains(secret), "{secret} was logged: {logged}");
     }
-    for secret in [KEY, TOKEN, "canary-webhook", &local, &made] {
+    for secret in [KEY, TOKEN, "canary-webhook", QUERY, &local, &made] {
         assert!(!threads.contains(secret), "{secret} was answered: {threads}");
     }
     for (field, count) in [("\"thread\":", 3), ("\"turn\":", 3), ("\"caller\":\"local\"", 3), ("\"approval\":", 2)] {

@@ -170,7 +170,7 @@ fn a_tool_that_fails_exits_with_one_and_one_that_is_not_called_with_two() {
     assert!(wrong.stdout.contains("`$`") && wrong.stdout.contains("txt"), "{}", wrong.stdout);
     for (arguments, part) in [
         (&["good__ecko"][..], "there is no tool \"good__ecko\": did you mean \"good__echo\"?"),
-        (&["good__echo", "{text:1}"], "the arguments are no JSON"),
+        (&["good__echo", "{text:1}"], "cannot read the arguments: no JSON: "),
         (&["good__echo", "[]"], "no JSON object"),
         (&["dead__echo"], "`switchboard tools check dead` says what is wrong"),
     ] {

@@ -38,7 +38,7 @@ pub(super) fn approvals(reading: &mut Reading<'_>, listen: SocketAddr) -> Approv
         "10m",
         "How long a decision may take; then the answer is no.",
     );
-    let url = section.optional("webhook", &Kind::url(WEBHOOK), "Told of each request, with links that decide it.");
+    let url = section.address("webhook", &Kind::url(WEBHOOK), "Told of each request, with links that decide it.");
     let authorization = section.secret("webhook_authorization", "What the webhook is sent as `authorization` header.");
     let public_url = section.value(
         "public_url",

@@ -146,10 +146,10 @@ fn environment(
 }
 
 fn http(section: &mut SectionReader<'_, '_>) -> Reach {
-    let url: Option<String> = section.optional(
+    let url = section.address(
         "url",
         &Kind::url("https://example.com/mcp"),
-        "Where it is, if it is no process of ours: an endpoint that speaks Streamable HTTP.",
+        "Where it is, if it is no process of ours: an endpoint that speaks Streamable HTTP. What stands behind a `?` is shown nowhere.",
     );
     if let Some(why) = url.as_deref().and_then(refusal) {
         section.complain("url", format!("`url` {why}"));

@@ -127,6 +127,14 @@ fn other_keys_are_said_to_count_after_a_restart() {
 }
 
 #[test]
+fn a_change_in_what_is_not_shown_is_noticed() {
+    let webhook = |query: &str| format!("[approvals]\nwebhook = \"https://sample/?{query}\"\n");
+    let mut bench = Bench::new(&webhook("a"));
+    bench.write(&webhook("b"));
+    bench.check(&expect!["changed in the configuration file, but only for the next start: [approvals] webhook"]);
+}
+
+#[test]
 fn what_looks_like_a_mistake_is_said() {
     let mut bench = Bench::new(FILES);
     bench.write(&format!("{FILES}env = [\"NO_SUCH_VARIABLE_OF_OURS\"]\n"));

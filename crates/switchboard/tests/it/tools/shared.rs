@@ -81,6 +81,70 @@ fn what_wants_a_confirmation_waits_for_it_with_a_server_and_is_refused_without()
 }
 
 #[test]
+fn a_question_that_no_caller_can_be_asked_is_answered_from_the_command_line() {
+    let state = State::new();
+    let served = serve(&state, &[("g", "legacy")]);
+    let ask = || {
+        let calling = state.run_with(&["tools", "call", "g__ask"], &[]);
+        served.wait_until("asked", |served| served.json(&["approvals"])["approvals"][0]["state"] == "pending");
+        (calling, served.json(&["approvals"])["approvals"][0]["id"].as_str().unwrap().to_owned())
+    };
+    let (calling, id) = ask();
+    let shown = served.command(&["approvals", "show", &id]).stdout;
+    for part in
+        ["asks         What is your name?\n", "offers       answer, deny, cancel\n", "\"required\": [", "\"name\""]
+    {
+        assert!(shown.contains(part), "no {part:?} in {shown}");
+    }
+    for (answer, part) in [
+        ("name", "cannot read the answer: no JSON: "),
+        ("[]", "cannot read the answer: no JSON object"),
+        (r#"{"nmae":"ada"}"#, "`nmae` is not asked for: there are `name`"),
+        ("{}", "`name` is missing: there are `name`"),
+    ] {
+        let refused = served.command(&["approvals", "answer", &id, answer]);
+        assert_eq!(refused.code(), Some(1), "{answer}: {}", refused.stdout);
+        assert!(refused.stderr.contains(part), "{answer}: {}", refused.stderr);
+    }
+    let ada = r#"{"name":"ada"}"#;
+    let other = served.command(&["approvals", "answer", &id, ada, "--shown-hash", "0"]);
+    assert!(other.stderr.contains("this is not what was shown"), "{}", other.stderr);
+    let answered = served.command(&["approvals", "answer", &id, ada]);
+    assert!(answered.stdout.ends_with("decided      answer\n"), "{}{}", answered.stdout, answered.stderr);
+    let called = calling.end_beside_others();
+    assert_eq!((called.code(), called.stdout.as_str()), (Some(0), "hello ada\n"), "{}", called.stderr);
+    let late = served.command(&["approvals", "answer", &id, ada]);
+    assert_eq!((late.code(), late.stderr.as_str()), (Some(1), "switchboard: it is decided already: allowed\n"));
+
+    let (calling, id) = ask();
+    let mut answering = state.run_listening(&["approvals", "answer", &id, "-"]);
+    answering.say(r#"{"name":"grace"}"#);
+    answering.fall_silent();
+    assert_eq!(answering.end_beside_others().code(), Some(0));
+    assert_eq!(calling.end_beside_others().stdout, "hello grace\n");
+    served.stop();
+}
+
+#[test]
+fn what_asks_for_no_input_is_not_answered() {
+    let state = State::new();
+    let served = serve(&state, &[("g", "modern")]);
+    let calling = state.run_with(&["tools", "call", "g__delete", r#"{"path":"a"}"#], &[]);
+    served.wait_until("asked", |served| served.json(&["approvals"])["approvals"][0]["state"] == "pending");
+    let id = served.json(&["approvals"])["approvals"][0]["id"].as_str().unwrap().to_owned();
+    let refused = served.command(&["approvals", "answer", &id, "{}"]);
+    assert_eq!(refused.code(), Some(1), "{}", refused.stdout);
+    assert!(
+        refused.stderr.contains("tool_confirmation asks for no input: use `switchboard approvals allow`"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(served.command(&["approvals", "deny", &id]).code(), Some(0));
+    assert_eq!(calling.end_beside_others().code(), Some(1));
+    served.stop();
+}
+
+#[test]
 fn clients_over_stdio_share_the_tool_servers_of_a_running_server() {
     let state = State::new();
     let served = serve(&state, &[("new", "modern"), ("old", "legacy")]);
