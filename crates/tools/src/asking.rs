@@ -84,7 +84,7 @@ impl Asking<'_> {
 
     /// Goes on with a request that waits for answers of its caller; `None` if it is the server that knows this state.
     pub(crate) async fn resume(&self, state: &str, answers: &Value) -> Option<Result<Outcome, CallError>> {
-        let Some(parked) = self.shared.parked.take(state, &self.face.caller, &self.about) else {
+        let Some(parked) = self.shared.parked.take(state, &self.face.owner, &self.about) else {
             let era = self.post.status().era;
             return (self.shared.parked.has_named(state) || era == Some(Era::Legacy)).then(|| {
                 let why = "this `requestState` is not known here, or no longer: begin again without it";
@@ -166,7 +166,7 @@ impl Asking<'_> {
             .map(|(key, question)| (key.clone(), json!({ "method": question.method, "params": question.params })))
             .collect();
         let parked = ParkedCall {
-            caller: Arc::clone(&self.face.caller),
+            owner: Arc::clone(&self.face.owner),
             about: self.about.clone(),
             call,
             questions,

@@ -95,7 +95,7 @@ impl Calling<'_> {
         };
         let wanted = Wanted {
             kind: Kind::ToolConfirmation,
-            origin: origin(&self.way.server, &self.face.caller, &record.id),
+            origin: origin(&self.way.server, &self.face.owner, &record.id),
             method: "tools/call".into(),
             params: json!({ "server": *self.way.server, "tool": self.way.own, "arguments": self.arguments })
                 .to_string(),

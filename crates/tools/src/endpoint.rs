@@ -83,12 +83,12 @@ impl Endpoint {
         Ok(caller)
     }
 
-    /// The face of a caller: a legacy one is known by its connection, a modern one, which has none, by its key.
+    /// The face of a caller: one without a connection comes back with its key alone.
     fn face(&self, context: &RequestContext<RoleServer>) -> Result<Face, ErrorData> {
         let caller = self.caller(context)?;
         let mut face = Face::of(Arc::clone(&self.id), context, *lock(&self.level));
         if face.era == Era::Modern && self.caller.is_none() {
-            face.caller = format!("key {}", caller.key).into();
+            face.owner = format!("key {}", caller.key).into();
         }
         Ok(face)
     }

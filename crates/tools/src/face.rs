@@ -27,8 +27,10 @@ const TELL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The caller of one request.
 pub(crate) struct Face {
-    /// Tells this caller from all others.
+    /// Tells this caller from all others, as far as one can be told from another: by its connection, or else by its request.
     pub(crate) caller: Arc<str>,
+    /// Who may come back with answers: the same connection, or where there is none the same key.
+    pub(crate) owner: Arc<str>,
     pub(crate) era: Era,
     /// The least that it wants to be told of what servers log.
     pub(crate) log_level: Option<LoggingLevel>,
@@ -49,6 +51,7 @@ impl Face {
         let mut meta = serde_json::to_value(meta).ok().and_then(|meta| meta.as_object().cloned()).unwrap_or_default();
         meta.retain(|name, _| !OF_THIS_HOP.contains(&name.as_str()));
         Self {
+            owner: Arc::clone(&caller),
             caller,
             era: if is_modern { Era::Modern } else { Era::Legacy },
             log_level: context.meta.log_level().or(log_level),
@@ -62,6 +65,7 @@ impl Face {
     /// One that only wants the result.
     pub(crate) fn mute(caller: Arc<str>) -> Self {
         Self {
+            owner: Arc::clone(&caller),
             caller,
             era: Era::Legacy,
             log_level: None,

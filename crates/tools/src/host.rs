@@ -144,8 +144,7 @@ impl Host {
     /// Every server, in the configured order.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerView> {
-        let offers = self.0.shared.offers();
-        self.0.shared.posts().iter().map(|post| view(post, &offers)).collect()
+        self.0.shared.posts().iter().map(|post| self.0.shared.view(post)).collect()
     }
 
     /// What every server is doing, in the configured order.
@@ -157,7 +156,7 @@ impl Host {
     /// One server.
     #[must_use]
     pub fn server(&self, name: &str) -> Option<ServerView> {
-        self.0.shared.post(name).map(|post| view(&post, &self.0.shared.offers()))
+        self.0.shared.post(name).map(|post| self.0.shared.view(&post))
     }
 
     /// The frames of the connection to a server that are kept.
@@ -324,6 +323,31 @@ impl Shared {
     pub(crate) fn tell(&self, notice: Notice) {
         (self.notify)(notice);
     }
+
+    fn view(&self, post: &Post) -> ServerView {
+        let findings = diagnose(&post.evidence());
+        let status = post.status();
+        // After the state: what is ready is offered already.
+        let tools = self.offers().tools_of(&post.name);
+        ServerView {
+            name: post.server.name.clone(),
+            state: status.state,
+            reason: status.reason.clone(),
+            last_end: status.last_end.clone(),
+            era: status.era,
+            protocol: status.protocol.clone(),
+            implementation: status.implementation.clone(),
+            pid: status.pid,
+            restarts: status.restarts,
+            ready_after_ms: status.ready_after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+            tools,
+            resources: status.catalog.resources.len() + status.catalog.templates.len(),
+            prompts: status.catalog.prompts.len(),
+            is_from_memory: status.is_from_memory,
+            quarantined: status.catalog.quarantined.clone(),
+            findings,
+        }
+    }
 }
 
 /// Gives up, for as long as the host is there, what waits for callers that do not come back.
@@ -335,29 +359,6 @@ async fn sweep(shared: std::sync::Weak<Shared>) {
             Some(shared) => shared.parked.sweep(std::time::Instant::now()),
             None => return,
         }
-    }
-}
-
-fn view(post: &Post, offers: &Offers) -> ServerView {
-    let findings = diagnose(&post.evidence());
-    let status = post.status();
-    ServerView {
-        name: post.server.name.clone(),
-        state: status.state,
-        reason: status.reason.clone(),
-        last_end: status.last_end.clone(),
-        era: status.era,
-        protocol: status.protocol.clone(),
-        implementation: status.implementation.clone(),
-        pid: status.pid,
-        restarts: status.restarts,
-        ready_after_ms: status.ready_after.map(|after| u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
-        tools: offers.tools_of(&post.name),
-        resources: status.catalog.resources.len() + status.catalog.templates.len(),
-        prompts: status.catalog.prompts.len(),
-        is_from_memory: status.is_from_memory,
-        quarantined: status.catalog.quarantined.clone(),
-        findings,
     }
 }
 

@@ -12,7 +12,8 @@ use crate::post::lock;
 
 /// A call that waits. Dropped, its questions are answered with an error and it is given up.
 pub(crate) struct ParkedCall {
-    pub(crate) caller: Arc<str>,
+    /// Who may come back to it.
+    pub(crate) owner: Arc<str>,
     pub(crate) about: String,
     pub(crate) call: Call,
     pub(crate) questions: Vec<(String, Question)>,
@@ -22,8 +23,8 @@ pub(crate) struct ParkedCall {
 pub(crate) struct Parked {
     calls: Mutex<HashMap<String, ParkedCall>>,
     calls_max: usize,
-    /// Of one caller: what one leaves waiting must not keep others from it.
-    calls_of_caller_max: usize,
+    /// Of one owner: what one leaves waiting must not keep others from it.
+    calls_of_owner_max: usize,
     /// What the names of parked calls begin with: another Switchboard behind this one has names of its own.
     named: String,
 }
@@ -33,7 +34,7 @@ impl Parked {
         Self {
             calls: Mutex::default(),
             calls_max: limits.parked_max,
-            calls_of_caller_max: (limits.parked_max / 4).max(1),
+            calls_of_owner_max: (limits.parked_max / 4).max(1),
             named: format!("switchboard-{}-", Uuid::new_v4()),
         }
     }
@@ -46,8 +47,8 @@ impl Parked {
     /// Keeps a call and gives it a name; `None` if there is no room.
     pub(crate) fn keep(&self, call: ParkedCall) -> Option<String> {
         let mut calls = lock(&self.calls);
-        let theirs = calls.values().filter(|one| one.caller == call.caller).count();
-        if calls.len() >= self.calls_max || theirs >= self.calls_of_caller_max {
+        let theirs = calls.values().filter(|one| one.owner == call.owner).count();
+        if calls.len() >= self.calls_max || theirs >= self.calls_of_owner_max {
             return None;
         }
         let name = format!("{}{}", self.named, Uuid::new_v4());
@@ -55,10 +56,10 @@ impl Parked {
         Some(name)
     }
 
-    /// The call of that name, if it is this caller's and about the same.
-    pub(crate) fn take(&self, name: &str, caller: &str, about: &str) -> Option<ParkedCall> {
+    /// The call of that name, if it is this owner's and about the same.
+    pub(crate) fn take(&self, name: &str, owner: &str, about: &str) -> Option<ParkedCall> {
         let mut calls = lock(&self.calls);
-        let is_theirs = calls.get(name).is_some_and(|call| *call.caller == *caller && call.about == about);
+        let is_theirs = calls.get(name).is_some_and(|call| *call.owner == *owner && call.about == about);
         if is_theirs { calls.remove(name) } else { None }
     }
 

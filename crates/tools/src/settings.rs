@@ -179,14 +179,17 @@ impl Server {
     }
 }
 
-/// Without variables and headers, which can be secrets.
+/// Without variables, headers and the query of an address, which can be secrets.
 impl fmt::Debug for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process { command, cwd, .. } => {
                 f.debug_struct("Process").field("command", command).field("cwd", cwd).finish_non_exhaustive()
             }
-            Self::Http { url, .. } => f.debug_struct("Http").field("url", url).finish_non_exhaustive(),
+            Self::Http { url, .. } => {
+                let address = url.split(['?', '#']).next();
+                f.debug_struct("Http").field("url", &address.unwrap_or_default()).finish_non_exhaustive()
+            }
         }
     }
 }

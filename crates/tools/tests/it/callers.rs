@@ -86,10 +86,12 @@ async fn streams_of_one_key_keep_nobody_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_that_one_caller_leaves_open_keep_no_other_from_theirs() {
-    let servers = vec![server("g", "legacy"), server("h", "legacy")];
+    // Each of its own server: of two calls of one, neither would be asked.
+    let servers = ["g", "h", "i"].map(|name| server(name, "legacy")).to_vec();
     let (house, endpoint) = house(servers, Limits { parked_max: 4, ..Limits::default() });
-    house.until_ready("g").await;
-    house.until_ready("h").await;
+    for name in ["g", "h", "i"] {
+        house.until_ready(name).await;
+    }
     let asked = async |key, tool: &str| -> Value {
         let params = json!({ "name": tool, "arguments": {} });
         let answer = ask_as_modern(&endpoint, key, "tools/call", tool, params).await;
@@ -99,9 +101,31 @@ async fn questions_that_one_caller_leaves_open_keep_no_other_from_theirs() {
     };
     let first = asked("greedy", "g__ask").await;
     assert_eq!(first["result"]["resultType"], "input_required", "{first}");
-    let second = asked("greedy", "g__ask").await;
+    let second = asked("greedy", "h__ask").await;
     assert!(second["error"]["message"].as_str().unwrap().contains("too many calls wait"), "{second}");
-    let modest = asked("modest", "h__ask").await;
+    let modest = asked("modest", "i__ask").await;
     assert_eq!(modest["result"]["resultType"], "input_required", "{modest}");
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_reaches_no_other_caller_with_the_same_key() {
+    let (house, endpoint) = house(vec![server("g", "legacy")], Limits::default());
+    house.until_ready("g").await;
+    let call = async |tool: &str, arguments: Value| {
+        let answer =
+            ask_as_modern(&endpoint, "shared", "tools/call", tool, json!({ "name": tool, "arguments": arguments }));
+        answer.await.into_body().collect().await.unwrap().to_bytes()
+    };
+    let asking = async {
+        let is_call = |frame: &tools::Frame| frame.from == tools::Speaker::Us && frame.text.contains("tools/call");
+        house.until("g", |_| house.host.frames("g").unwrap().frames.iter().any(is_call)).await;
+        call("g__ask", json!({})).await
+    };
+    let (slept, asked) = tokio::join!(call("g__sleep", json!({ "ms": 3000 })), asking);
+    for answer in [slept, asked] {
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(!answer.contains("input_required"), "{answer}");
+    }
     house.host.stop().await;
 }

@@ -88,8 +88,8 @@ async fn what_another_version_offered_is_not_offered_any_more() {
     place.remove("list");
     place.write("version", "2");
     let house = place.house();
-    let view = house.until("g", |view| is_introduced(view, "2")).await;
-    assert!(view.tools.is_empty() && view.state == ServerState::Starting, "{view:?}");
+    let view = house.until("g", |view| is_introduced(view, "2") && view.tools.is_empty()).await;
+    assert_eq!(view.state, ServerState::Starting, "it has listed nothing yet");
     place.write("list", r#""result":{"tools":[]}"#);
     house.until_ready("g").await;
     house.host.stop().await;
