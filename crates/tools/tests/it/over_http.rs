@@ -241,3 +241,38 @@ async fn an_answer_over_http_has_an_end_too() {
     }
     behind.host.stop().await;
 }
+
+/// Adds a tool without a schema to the list.
+async fn answer_with_a_bad_tool(
+    endpoint: HttpEndpoint,
+    request: Request<Incoming>,
+) -> Result<Response<BoxBody<hyper::body::Bytes, Infallible>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let is_list = String::from_utf8_lossy(&body).contains("\"tools/list\"");
+    let mut request = Request::from_parts(head, Full::<hyper::body::Bytes>::from(body));
+    request.extensions_mut().insert(Caller::new("key", "http"));
+    let (mut head, body) = endpoint.answer(request).await.into_parts();
+    if !is_list {
+        return Ok(Response::from_parts(head, body));
+    }
+    let listed = body.collect().await.unwrap().to_bytes();
+    let listed = String::from_utf8_lossy(&listed).replacen(r#""tools":["#, r#""tools":[{"name":"bad"},"#, 1);
+    head.headers.remove("content-length");
+    Ok(Response::from_parts(head, Full::<hyper::body::Bytes>::from(listed).boxed()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_tool_over_http_is_put_aside_and_the_others_are_offered() {
+    let mut tasks = JoinSet::new();
+    let behind = House::ready(vec![server("g", "dual")]).await;
+    let endpoint = HttpEndpoint::new(&behind.host, 1 << 20);
+    let url = listen(&mut tasks, move |request| answer_with_a_bad_tool(endpoint.clone(), request)).await;
+    let house = House::start(vec![over(&url, "right")]);
+    let view = house.until("far", |view| view.state != ServerState::Starting).await;
+    assert_eq!(view.state, ServerState::Degraded, "{view:?}");
+    assert_eq!(view.quarantined.len(), 1);
+    assert_eq!(text(&house.call("far__g__echo", json!({ "text": "x" })).await), "x");
+    house.host.stop().await;
+    behind.host.stop().await;
+}
