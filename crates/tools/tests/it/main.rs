@@ -12,4 +12,5 @@ mod hostile;
 mod house;
 mod kept;
 mod killed;
+mod meetings;
 mod over_http;
