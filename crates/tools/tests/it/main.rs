@@ -14,3 +14,4 @@ mod kept;
 mod killed;
 mod meetings;
 mod over_http;
+mod subscribed;
