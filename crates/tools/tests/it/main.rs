@@ -6,6 +6,7 @@
 mod bridging;
 mod callers;
 mod calls;
+mod cancelled;
 mod checked;
 mod gateway;
 mod hostile;
