@@ -13,6 +13,7 @@ mod hostile;
 mod house;
 mod kept;
 mod killed;
+mod logged;
 mod meetings;
 mod over_http;
 mod subscribed;
