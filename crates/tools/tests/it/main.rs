@@ -17,3 +17,4 @@ mod logged;
 mod meetings;
 mod over_http;
 mod subscribed;
+mod turns;
