@@ -8,6 +8,7 @@ mod callers;
 mod calls;
 mod cancelled;
 mod checked;
+mod environment;
 mod gateway;
 mod hostile;
 mod house;
