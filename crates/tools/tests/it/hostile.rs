@@ -54,7 +54,7 @@ async fn every_question_of_a_flood_is_answered() {
 }
 
 /// A legacy server of one tool, as a script; `then` is what it does when it is called.
-fn script(then: &str) -> Server {
+pub(crate) fn script(then: &str) -> Server {
     let hello =
         r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
     let tools = r#"{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}"#;

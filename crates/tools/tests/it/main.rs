@@ -21,3 +21,4 @@ mod office;
 mod over_http;
 mod subscribed;
 mod turns;
+mod unread;
