@@ -3,9 +3,9 @@
 use rmcp::model::{ServerNotification, SubscribeRequestParams, SubscriptionFilter};
 use rmcp::service::Subscription;
 use serde_json::json;
-use tools::{ServerState, Speaker, Verdict};
+use tools::{Server, ServerState, Speaker, Verdict};
 
-use crate::house::{Calling, House, Lifecycle, PATIENCE};
+use crate::house::{Calling, Can, House, Lifecycle, PATIENCE, server};
 use crate::killed::kill;
 use crate::meetings::{each_pair, until};
 
@@ -83,4 +83,22 @@ async fn a_subscription_outlives_the_process_that_it_was_made_with() {
         subscriber.touch(1).await;
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_outlives_a_change_of_its_servers_configuration() {
+    for name in ["legacy", "modern"] {
+        for lifecycle in [Lifecycle::Legacy, Lifecycle::Modern] {
+            println!("{lifecycle:?} caller, {name} server");
+            let house = House::ready(vec![server("g", name)]).await;
+            let mut subscriber = Subscriber::new(house.caller(lifecycle, Can::Nothing).await, lifecycle).await;
+            until_subscribed(&house).await;
+            let pid = house.view("g").pid;
+            house.host.apply(vec![Server { result_bytes_max: 1 << 19, ..server("g", name) }]);
+            house.until("g", |view| view.state == ServerState::Ready && view.pid != pid).await;
+            until_subscribed(&house).await;
+            subscriber.touch(1).await;
+            house.host.stop().await;
+        }
+    }
 }
