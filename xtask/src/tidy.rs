@@ -14,17 +14,19 @@ mod lints;
 mod machine_paths;
 mod manifests;
 mod may_use;
+mod templates;
 mod unfinished;
 mod version;
 
 use finding::Finding;
 use tree::Tree;
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 10] = [
+const RULES: [fn(&Tree) -> Vec<Finding>; 11] = [
     may_use::check,
     manifests::check,
     lints::check,
     length::check,
+    templates::check,
     unfinished::check,
     generated::check,
     compatibility::check,

@@ -17,6 +17,7 @@ use crate::host::Shared;
 use crate::parked::ParkedCall;
 use crate::post::Post;
 use crate::strays;
+use crate::view::ServerState;
 
 /// Questions that come no further apart are asked together.
 const TOGETHER: Duration = Duration::from_millis(10);
@@ -220,7 +221,10 @@ impl Asking<'_> {
 
     fn reason(&self) -> Arc<str> {
         let status = self.post.status();
-        let reason = status.reason.as_deref().unwrap_or("it has not started yet");
+        let reason = status.reason.as_deref().unwrap_or(match status.state {
+            ServerState::Stopped => "its configuration was changed, or Switchboard ends",
+            _ => "it has not started yet",
+        });
         format!("{} is {}: {reason}", self.post.name, status.state.name()).into()
     }
 }

@@ -79,6 +79,10 @@ impl Calling<'_> {
                     Ok(record) => record,
                     Err(refusal) => return Ok(refusal),
                 };
+                // What was confirmed is a call of this server, not of another one with its name.
+                if !self.shared.post(&self.way.server).is_some_and(|present| Arc::ptr_eq(&present, &post)) {
+                    return Ok(record.refused("its server is not there any more, or was changed meanwhile: ask again"));
+                }
                 (record, asking.ask(self.params()).await)
             }
         };

@@ -329,8 +329,8 @@ impl ServerHandler for Endpoint {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         self.caller(&context)?;
-        let post = self.post_of_resource(&request.uri)?;
-        if !self.listening.subscribe(&post, &request.uri) {
+        self.post_of_resource(&request.uri)?;
+        if !self.listening.subscribe(&request.uri) {
             let why = format!("one caller can be told of {SUBSCRIBED_MAX} resources: give up one of them first");
             return Err(ErrorData::invalid_request(why, None));
         }

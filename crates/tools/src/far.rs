@@ -65,7 +65,8 @@ impl Far {
                     rlimits: *rlimits,
                 };
                 let child = launch.spawn(supervise::Limits::default())?;
-                Ok(Self::Process(Box::new(Pipes::new(child, limits.line_bytes_max))))
+                let pipes = Pipes::new(child, limits.line_bytes_max, server.timeouts.call);
+                Ok(Self::Process(Box::new(pipes)))
             }
             Reach::Http { url, headers } => {
                 let http = Http::open(url, headers, server.timeouts.spawn, limits.line_bytes_max);

@@ -1,5 +1,6 @@
 //! The tool host: every tool server with its keeper, and what they offer together.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -78,6 +79,8 @@ pub(crate) struct Shared {
     offers: watch::Sender<Arc<Offers>>,
     offering: Mutex<()>,
     updates: broadcast::Sender<Update>,
+    /// How many callers want to be told of changes of which resource, whichever server has it.
+    subscribed: Mutex<BTreeMap<String, usize>>,
     /// What must be done though nobody waits for it.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -112,6 +115,7 @@ impl Host {
             offers: watch::Sender::default(),
             offering: Mutex::default(),
             updates: broadcast::Sender::new(UPDATES_MAX),
+            subscribed: Mutex::default(),
             tasks: Mutex::default(),
         });
         let host = Self(Arc::new(Running { shared, keepers: Mutex::default() }));
@@ -295,6 +299,40 @@ impl Shared {
     pub(crate) fn resource_updated(&self, uri: String) {
         // Nobody may be listening.
         _ = self.updates.send(Update { uri });
+    }
+
+    /// One more caller wants to be told of this resource.
+    pub(crate) fn subscribe(&self, uri: &str) {
+        *lock(&self.subscribed).entry(uri.to_owned()).or_default() += 1;
+        self.resubscribe(uri);
+    }
+
+    /// One caller less.
+    pub(crate) fn unsubscribe(&self, uri: &str) {
+        {
+            let mut subscribed = lock(&self.subscribed);
+            if let Some(count) = subscribed.get_mut(uri) {
+                *count -= 1;
+                if *count == 0 {
+                    subscribed.remove(uri);
+                }
+            }
+        }
+        self.resubscribe(uri);
+    }
+
+    fn resubscribe(&self, uri: &str) {
+        let post = self.offers().resource(uri).and_then(|server| self.post(server));
+        if let Some(post) = post {
+            post.resubscribe.notify_one();
+        }
+    }
+
+    /// The resources of a server that somebody wants to be told of.
+    pub(crate) fn subscribed_of(&self, server: &str) -> Vec<String> {
+        let offers = self.offers();
+        let is_theirs = |uri: &&String| offers.resource(uri).is_some_and(|one| **one == *server);
+        lock(&self.subscribed).keys().filter(is_theirs).cloned().collect()
     }
 
     pub(crate) fn set_state(&self, post: &Post, state: ServerState, reason: Option<Arc<str>>) {

@@ -217,17 +217,18 @@ impl Keeper {
 
     /// The server has ended by itself.
     async fn part(&self, driver: Driver) -> Ended {
+        let trouble = driver.last_trouble();
         let end = driver.stop(self.shared.ladder).await;
         let mut status = self.post.status();
         status.remains.ended = exited(&end);
         if let End::Process(exit) = &end {
             status.remains.stderr.clone_from(&exit.stderr.text);
         }
-        Ended::Broke {
-            reason: reason_of(&end),
-            words: words_of(&end, "the connection was closed").into(),
-            opening: Opening::Discover,
-        }
+        let words = match (&end, trouble) {
+            (End::Process(exit), Some(trouble)) => format!("{trouble}; {exit}"),
+            _ => words_of(&end, "the connection was closed"),
+        };
+        Ended::Broke { reason: reason_of(&end), words: words.into(), opening: Opening::Discover }
     }
 
     /// Offers what the server offered last time, until it says what it offers now.

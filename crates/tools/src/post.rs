@@ -1,7 +1,6 @@
 //! The place of one tool server: what it is to be, what it is, and the connection to it while there is one. Written by its
 //! keeper, read by everybody.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,9 +33,7 @@ pub(crate) struct Post {
     status: Mutex<Status>,
     connection: watch::Sender<Option<Connection>>,
     wish: watch::Sender<Wish>,
-    /// How many callers want to be told of changes of which resource.
-    subscribed: Mutex<BTreeMap<String, usize>>,
-    /// Woken when that changes.
+    /// Woken when callers want to be told of other resources than before.
     pub(crate) resubscribe: Notify,
     /// Cancelled when its keeper is gone, and the server with it.
     pub(crate) over: CancellationToken,
@@ -85,7 +82,6 @@ impl Post {
             status: Mutex::default(),
             connection: watch::Sender::new(None),
             wish: watch::Sender::new(Wish::Keep),
-            subscribed: Mutex::default(),
             resubscribe: Notify::new(),
             over: CancellationToken::new(),
         }
@@ -149,30 +145,6 @@ impl Post {
             status.log_level = Some(level);
         }
         is_news
-    }
-
-    /// One more caller wants to be told of this resource.
-    pub(crate) fn subscribe(&self, uri: &str) {
-        *lock(&self.subscribed).entry(uri.to_owned()).or_default() += 1;
-        self.resubscribe.notify_one();
-    }
-
-    /// One caller less.
-    pub(crate) fn unsubscribe(&self, uri: &str) {
-        let mut subscribed = lock(&self.subscribed);
-        if let Some(count) = subscribed.get_mut(uri) {
-            *count -= 1;
-            if *count == 0 {
-                subscribed.remove(uri);
-            }
-        }
-        drop(subscribed);
-        self.resubscribe.notify_one();
-    }
-
-    /// The resources that somebody wants to be told of.
-    pub(crate) fn subscribed(&self) -> Vec<String> {
-        lock(&self.subscribed).keys().cloned().collect()
     }
 
     /// What is known of the present life of the server, or of the last one.

@@ -1,7 +1,9 @@
 //! The tools of the good servers, from the friendly to those that put a host to the test.
 
-use std::process;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::time::Duration;
+use std::{env, process};
 
 use serde_json::{Value, json};
 
@@ -36,6 +38,7 @@ pub(crate) fn tools(has_extra: bool) -> Vec<Value> {
         tool("log", "Sends a log message", &text()),
         tool("touch", "Counts the resource `gallery://counter` up", &json!({})),
         tool("change", "Adds the tool `extra`", &json!({})),
+        tool("environment", "Says its variables, each with its value", &json!({})),
     ];
     if has_extra {
         tools.push(tool("extra", "Was not there before", &json!({})));
@@ -84,6 +87,7 @@ pub(crate) fn call(request: &Request) -> Result<Value, Failure> {
         "roots" => roots(request),
         "touch" => Ok(touch(request)),
         "change" => Ok(change(request)),
+        "environment" => Ok(environment()),
         _ => Ok(text("here I am")),
     }
 }
@@ -198,4 +202,13 @@ fn change(request: &Request) -> Value {
     request.server.state().has_extra = true;
     request.server.tell_tools_changed();
     text("there is a new tool")
+}
+
+fn environment() -> Value {
+    let variables: BTreeMap<_, _> = env::vars_os().map(|(name, value)| (lossy(&name), lossy(&value))).collect();
+    text(&json!(variables).to_string())
+}
+
+fn lossy(word: &OsStr) -> String {
+    word.to_string_lossy().into_owned()
 }

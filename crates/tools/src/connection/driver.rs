@@ -104,6 +104,11 @@ impl Driver {
         self.far.processor_time()
     }
 
+    /// What last went wrong with the connection.
+    pub(crate) fn last_trouble(&self) -> Option<Arc<str>> {
+        self.last_trouble.clone()
+    }
+
     pub(crate) fn first_byte_at(&self) -> Option<Duration> {
         self.first_byte_at
     }
@@ -271,9 +276,10 @@ impl Driver {
         let Self { far, mut orders, lines, last_trouble, .. } = self;
         orders.close();
         let end = far.stop(ladder).await;
-        let why: Arc<str> = match &end {
-            End::Process(exit) => exit.to_string().into(),
-            End::Link => last_trouble.unwrap_or_else(|| "the connection was closed".into()),
+        let why: Arc<str> = match (&end, last_trouble) {
+            (End::Process(exit), None) => exit.to_string().into(),
+            (End::Process(exit), Some(trouble)) => format!("{trouble}; {exit}").into(),
+            (End::Link, trouble) => trouble.unwrap_or_else(|| "the connection was closed".into()),
         };
         for line in lines.into_values() {
             _ = line.reply.send(Err(CallError::Gone(Arc::clone(&why))));

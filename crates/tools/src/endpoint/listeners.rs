@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::host::Shared;
 use crate::offers::Offers;
-use crate::post::{Post, lock};
+use crate::post::lock;
 
 /// Resources that one caller may be told of: each is asked of its server by itself.
 pub(super) const SUBSCRIBED_MAX: usize = 256;
@@ -29,20 +29,20 @@ pub(super) struct Listening {
 
 /// A resource that a caller wants to be told of, for as long as this is kept.
 struct Subscribed {
-    post: Arc<Post>,
+    shared: Arc<Shared>,
     uri: String,
 }
 
 impl Subscribed {
-    fn new(post: &Arc<Post>, uri: &str) -> Self {
-        post.subscribe(uri);
-        Self { post: Arc::clone(post), uri: uri.to_owned() }
+    fn new(shared: &Arc<Shared>, uri: &str) -> Self {
+        shared.subscribe(uri);
+        Self { shared: Arc::clone(shared), uri: uri.to_owned() }
     }
 }
 
 impl Drop for Subscribed {
     fn drop(&mut self) {
-        self.post.unsubscribe(&self.uri);
+        self.shared.unsubscribe(&self.uri);
     }
 }
 
@@ -60,11 +60,11 @@ impl Listening {
     }
 
     /// Says whether there was room for it.
-    pub(super) fn subscribe(&self, post: &Arc<Post>, uri: &str) -> bool {
+    pub(super) fn subscribe(&self, uri: &str) -> bool {
         let mut subscribed = lock(&self.subscribed);
         let has_room = subscribed.len() < SUBSCRIBED_MAX || subscribed.contains_key(uri);
         if has_room {
-            subscribed.entry(uri.to_owned()).or_insert_with(|| Subscribed::new(post, uri));
+            subscribed.entry(uri.to_owned()).or_insert_with(|| Subscribed::new(&self.shared, uri));
         }
         has_room
     }
@@ -76,10 +76,8 @@ impl Listening {
     /// Tells a modern caller what it has asked to be told, until it leaves.
     pub(super) async fn serve(&self, context: &SubscriptionContext) {
         let uris = context.accepted().resource_subscriptions.clone().unwrap_or_default();
-        let offers = self.shared.offers();
-        let posts =
-            uris.iter().take(SUBSCRIBED_MAX).filter_map(|uri| Some((uri, self.shared.post(offers.resource(uri)?)?)));
-        let _subscribed: Vec<Subscribed> = posts.map(|(uri, post)| Subscribed::new(&post, uri)).collect();
+        let _subscribed: Vec<Subscribed> =
+            uris.iter().take(SUBSCRIBED_MAX).map(|uri| Subscribed::new(&self.shared, uri)).collect();
         let mut changes = Changes::new(&self.shared);
         loop {
             let told = tokio::select! {

@@ -23,13 +23,16 @@ pub(crate) struct Pipes {
     read: Vec<u8>,
     unsent: VecDeque<Vec<u8>>,
     unsent_bytes: usize,
+    /// Until when some of that must have been read, and how long it may take: a process that hangs is of no more use.
+    stalled_at: Option<Instant>,
+    read_timeout: Duration,
     /// Set once it is gone, or cannot be told anything any more.
     last_words_until: Option<Instant>,
     is_over: bool,
 }
 
 impl Pipes {
-    pub(super) fn new(child: Child, line_bytes_max: usize) -> Self {
+    pub(super) fn new(child: Child, line_bytes_max: usize, read_timeout: Duration) -> Self {
         let framer = Framer::new(line_bytes_max);
         Self {
             child,
@@ -37,6 +40,8 @@ impl Pipes {
             read: Vec::with_capacity(READ_BYTES),
             unsent: VecDeque::new(),
             unsent_bytes: 0,
+            stalled_at: None,
+            read_timeout,
             last_words_until: None,
             is_over: false,
         }
@@ -79,6 +84,7 @@ impl Pipes {
             return Arrived::Ended;
         }
         let (is_parting, until) = (self.last_words_until.is_some(), self.last_words_until);
+        let stalled_at = self.stalled_at;
         let Self { child, read, unsent, .. } = self;
         tokio::select! {
             biased;
@@ -92,6 +98,11 @@ impl Pipes {
                 Ok(count) if count > 0 => Arrived::Lines,
                 _ => self.last_words(),
             },
+            () = reached(stalled_at) => {
+                self.is_over = true;
+                let why = format!("it has read nothing of what it was told for {:?}", self.read_timeout);
+                Arrived::Undelivered { number: None, why, may_have_arrived: true }
+            }
             ready = child.stdin.ready(), if !unsent.is_empty() => {
                 if ready.is_ok() {
                     self.flush();
@@ -131,8 +142,12 @@ impl Pipes {
                 Ok(()) => {
                     self.unsent_bytes -= line.len();
                     self.unsent.pop_front();
+                    self.stalled_at = None;
                 }
-                Err(SendError::Full) => return,
+                Err(SendError::Full) => {
+                    self.stalled_at.get_or_insert_with(|| Instant::now() + self.read_timeout);
+                    return;
+                }
                 Err(SendError::Ended(_)) => return self.part(),
             }
         }
@@ -141,7 +156,7 @@ impl Pipes {
     /// Nothing that it is told arrives any more: it has a moment for what it has to say, and then it is over.
     fn part(&mut self) {
         self.unsent.clear();
-        self.unsent_bytes = 0;
+        (self.unsent_bytes, self.stalled_at) = (0, None);
         self.last_words_until.get_or_insert_with(|| Instant::now() + LAST_WORDS_TIMEOUT);
     }
 }

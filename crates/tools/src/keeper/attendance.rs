@@ -39,7 +39,7 @@ pub(super) struct Attendance<'a> {
     listening: Option<Call>,
     /// When to listen again, after the server ended that.
     listen_at: Option<Instant>,
-    /// What a legacy server was asked to tell of.
+    /// What it was asked to tell of.
     subscribed: Vec<String>,
 }
 
@@ -72,9 +72,9 @@ impl<'a> Attendance<'a> {
     async fn attend_all(&mut self, turn: Turn) -> Infallible {
         let Keeper { shared, post, .. } = self.keeper;
         let read = self.read().await;
-        drop(turn);
         post.set_connection(Some(self.connection.clone()));
         self.keeper.learn(read, self.started).await;
+        drop(turn);
         self.listen().await;
         loop {
             tokio::select! {
@@ -93,6 +93,8 @@ impl<'a> Attendance<'a> {
                     let read = self.read().await;
                     self.good_until = Instant::now() + GOOD_FOR;
                     self.keeper.learn(read, self.started).await;
+                    // What callers want to hear of may be among what is new.
+                    self.listen().await;
                 }
                 () = post.resubscribe.notified() => self.listen().await,
                 may_ask_again = over(&mut self.listening) => {
@@ -117,14 +119,17 @@ impl<'a> Attendance<'a> {
     /// Asks to be told of changes: all lists, and the resources that callers want to hear of.
     async fn listen(&mut self) {
         self.listen_at = None;
-        let wanted = self.keeper.post.subscribed();
+        let wanted = self.keeper.shared.subscribed_of(&self.keeper.post.name);
         match self.connection.agreement().era {
-            Era::Modern => self.listen_as_modern(&wanted).await,
+            Era::Modern => self.listen_as_modern(wanted).await,
             Era::Legacy => self.listen_as_legacy(wanted).await,
         }
     }
 
-    async fn listen_as_modern(&mut self, wanted: &[String]) {
+    async fn listen_as_modern(&mut self, wanted: Vec<String>) {
+        if self.listening.is_some() && wanted == self.subscribed {
+            return;
+        }
         let capabilities = &self.connection.agreement().capabilities;
         let tells = |list: &str| capabilities[list]["listChanged"] == true;
         let mut notifications = json!({});
@@ -138,6 +143,7 @@ impl<'a> Attendance<'a> {
         if !wanted.is_empty() && capabilities["resources"]["subscribe"] == true {
             notifications["resourceSubscriptions"] = json!(wanted);
         }
+        self.subscribed = wanted;
         // The old one is given up once the new one stands.
         let _old = self.listening.take();
         if notifications.as_object().is_some_and(|fields| !fields.is_empty()) {

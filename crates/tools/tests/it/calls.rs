@@ -1,15 +1,12 @@
 //! One call: its arguments are judged, its result is cut, what needs a confirmation waits, and all of it is written down.
 
-use std::sync::Arc;
-
-use approvals::{Approvals, Filter, Notice, Person, Settings, Verdict, View};
+use approvals::{Filter, Verdict};
 use serde_json::json;
-use store::{Store, ToolCallFilter, ToolCallOutcome};
-use supervise::Owner;
-use tokio::sync::{Mutex, mpsc};
-use tools::{Caller, Dialect, Limits, Plan, Server};
+use store::{ToolCallFilter, ToolCallOutcome};
+use tools::{Caller, Dialect, Server};
 
 use crate::house::{Can, House, Lifecycle, PATIENCE, server, text, words};
+use crate::office::office;
 
 #[tokio::test]
 async fn wrong_arguments_are_named_by_their_path_and_never_sent() {
@@ -47,45 +44,6 @@ async fn a_long_result_is_cut_with_a_note() {
     assert!(result.to_string().len() < 3000);
     let note = result["content"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap();
     assert!(note.contains("result_bytes_max") && note.contains("2000"), "{note}");
-}
-
-struct Office {
-    house: House,
-    approvals: Approvals,
-    /// What was asked and is not decided yet.
-    wanted: Mutex<mpsc::Receiver<View>>,
-    store: Store,
-    _directory: tempfile::TempDir,
-}
-
-async fn office(servers: Vec<Server>) -> Office {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(directory.path().join("s.db"), store::Limits::default()).unwrap();
-    let (asked, wanted) = mpsc::channel(16);
-    let notify = Arc::new(move |notice| {
-        if let Notice::ApprovalWanted { approval } = notice {
-            asked.try_send((*approval).clone()).unwrap();
-        }
-    });
-    let approvals = Approvals::open(store.clone(), Settings::default(), notify).await.unwrap();
-    let house = House::of(Plan {
-        servers,
-        limits: Limits::default(),
-        owner: Owner::generate(),
-        store: Some(store.clone()),
-        approvals: Some(approvals.clone()),
-        notify: Arc::new(|_| {}),
-    });
-    assert!(house.host.settled(PATIENCE).await);
-    Office { house, approvals, wanted: Mutex::new(wanted), store, _directory: directory }
-}
-
-impl Office {
-    /// Waits for the next thing that wants a decision, and decides it.
-    async fn decide(&self, verdict: Verdict) {
-        let one = self.wanted.lock().await.recv().await.unwrap();
-        self.approvals.decide(&one.id, &one.shown_hash, verdict, Person::operator("ada")).await.unwrap();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use tools::{Server, ServerState, Timeouts};
 
 use crate::house::{House, runs, server, text};
 
-fn kill(pid: u32) {
+pub(crate) fn kill(pid: u32) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
 }
 
