@@ -31,7 +31,7 @@ fn tool_servers_are_listed_shown_and_restarted() {
     let table = served.command(&["tools"]).stdout;
     let row = table.lines().find(|line| line.starts_with("good")).unwrap();
     let row: Vec<_> = row.split_whitespace().collect();
-    assert_eq!(row, ["good", "ready", "2026-07-28", "modern", "15", "0"], "{table}");
+    assert_eq!(row, ["good", "ready", "2026-07-28", "modern", "16", "0"], "{table}");
     assert!(table.contains("findings: `switchboard tools list broken` shows them"), "{table}");
     let shown = served.command(&["tools", "list", "broken"]).stdout;
     assert!(shown.contains("\nD1 ") && shown.contains("\nD3 ") && shown.contains("  fix:   "), "{shown}");
@@ -150,7 +150,7 @@ fn clients_over_stdio_share_the_tool_servers_of_a_running_server() {
     let served = serve(&state, &[("new", "modern"), ("old", "legacy")]);
     let mut clients = [Client::legacy(&state, &[], &json!({})), Client::modern(&state, &[], &json!({}))];
     for client in &mut clients {
-        assert_eq!(client.tools(1).len(), 30);
+        assert_eq!(client.tools(1).len(), 32);
         client.echo(2, "new__echo");
         client.echo(3, "old__echo");
         let unknown = client.ask(4, "tools/call", json!({ "name": "old__ecko", "arguments": {} }));
