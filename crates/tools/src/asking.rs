@@ -10,7 +10,7 @@ use rmcp::model::ClientCapabilities;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::connection::{Call, CallError, CallEvent, Connection, Next, Question};
+use crate::connection::{Asker, Call, CallError, CallEvent, Connection, Next, Question};
 use crate::face::Face;
 use crate::handshake::Era;
 use crate::host::Shared;
@@ -65,8 +65,8 @@ impl Asking<'_> {
             params["_meta"] = meta;
         }
         for _ in 0..=self.shared.limits.input_rounds_max {
-            let caller = Some(Arc::clone(&self.face.caller));
-            let calling = connection.call(caller, self.method, params.clone());
+            let asker = Asker::new(&self.face.caller, &self.face.owner);
+            let calling = connection.call(Some(asker), self.method, params.clone());
             let call = tokio::time::timeout(self.post.server.timeouts.call, calling)
                 .await
                 .map_err(|_| CallError::NotSent("it takes nothing more".into()))??;
@@ -93,6 +93,7 @@ impl Asking<'_> {
             });
         };
         let ParkedCall { call, questions, .. } = parked;
+        call.set_parked(false);
         for (key, question) in questions {
             let outcome = match answers.get(&key) {
                 Some(answer) => Ok(answer.clone()),
@@ -160,6 +161,7 @@ impl Asking<'_> {
                 Next::End(end) => return end.map(Outcome::Complete),
             }
         }
+        call.set_parked(true);
         let questions: Vec<(String, Question)> =
             (1..).map(|number| format!("question-{number}")).zip(questions).collect();
         let requests: Map<String, Value> = questions

@@ -2,6 +2,7 @@
 //! the book of what was asked; it never waits for a caller.
 
 mod driver;
+mod whose;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,6 +15,7 @@ use crate::exchange::Number;
 use crate::handshake::Agreement;
 
 pub(crate) use driver::{Broken, Driver, Telling, Told};
+pub(crate) use whose::Asker;
 
 /// Orders that may wait for the task.
 const ORDERS_MAX: usize = 256;
@@ -41,7 +43,7 @@ pub(crate) enum Order {
 /// The way from the task to whoever has called.
 pub(crate) struct Line {
     /// Whose call it is, if not our own: a server's question goes to nobody else.
-    pub(crate) caller: Option<Arc<str>>,
+    pub(crate) asker: Option<Asker>,
     pub(crate) reply: oneshot::Sender<Result<Value, CallError>>,
     pub(crate) events: mpsc::Sender<CallEvent>,
 }
@@ -115,6 +117,7 @@ impl CallError {
 
 /// A call under way. Dropped, it is given up and the server is told.
 pub(crate) struct Call {
+    asker: Option<Asker>,
     number: Number,
     orders: mpsc::Sender<Order>,
     reply: oneshot::Receiver<Result<Value, CallError>>,
@@ -129,6 +132,13 @@ pub(crate) enum Next {
 }
 
 impl Call {
+    /// It waits for its caller to come back, or goes on.
+    pub(crate) fn set_parked(&self, is_parked: bool) {
+        if let Some(asker) = &self.asker {
+            asker.set_parked(is_parked);
+        }
+    }
+
     /// Waits for what comes next. Cancel-safe. What happened before the end is told before it.
     pub(crate) async fn next(&mut self) -> Next {
         tokio::select! {
@@ -163,15 +173,15 @@ impl Connection {
     }
 
     /// Calls a method, for a caller or for ourselves.
-    pub(crate) async fn call(&self, caller: Option<Arc<str>>, method: &str, params: Value) -> Result<Call, CallError> {
+    pub(crate) async fn call(&self, asker: Option<Asker>, method: &str, params: Value) -> Result<Call, CallError> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
         let (events, happened) = mpsc::channel(EVENTS_MAX);
-        let line = Line { caller, reply, events };
+        let line = Line { asker: asker.clone(), reply, events };
         let order = Order::Call { number, method: method.into(), params, line };
         let sent = self.orders.send(order).await;
         sent.map_err(|_| CallError::NotSent("the connection is closed".into()))?;
-        Ok(Call { number, orders: self.orders.clone(), reply: answer, events: happened, is_over: false })
+        Ok(Call { asker, number, orders: self.orders.clone(), reply: answer, events: happened, is_over: false })
     }
 
     /// Calls a method of ours and waits for its result alone.

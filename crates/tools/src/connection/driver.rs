@@ -12,6 +12,7 @@ use supervise::{Exit, Ladder};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout_at;
 
+use super::whose::meant;
 use super::{CallError, CallEvent, Connection, Line, ORDERS_MAX, Order, Question};
 use crate::dialect::Tongue;
 use crate::evidence::Phase;
@@ -389,7 +390,7 @@ impl Driver {
                 _ = self.told.try_send(Told::ResourceUpdated { uri });
             }
             "notifications/message" => {
-                if let Some(line) = self.only_caller() {
+                if let Some(line) = self.meant() {
                     _ = line.events.try_send(CallEvent::Log(params));
                 }
             }
@@ -420,7 +421,7 @@ impl Driver {
         if let Some(outcome) = refusal {
             return self.reply(&id, outcome);
         }
-        let has_room = match self.only_caller() {
+        let has_room = match self.meant() {
             Some(line) => line.events.capacity() > 0,
             None => self.told.capacity() > 0,
         };
@@ -431,7 +432,7 @@ impl Driver {
         self.open.insert(id.to_string());
         let question = Question { method, params, id, orders, is_answered: false };
         // Dropped where nobody takes it any more, it is answered all the same.
-        match self.only_caller() {
+        match self.meant() {
             Some(line) => _ = line.events.try_send(CallEvent::Asked(question)),
             None => _ = self.told.try_send(Told::Asked(question)),
         }
@@ -447,13 +448,11 @@ impl Driver {
         self.far.send(line);
     }
 
-    /// The latest call, if all calls are one caller's.
-    fn only_caller(&self) -> Option<&Line> {
+    /// The call that a question, or what is logged, belongs to.
+    fn meant(&self) -> Option<&Line> {
         // Who has left is none of them, told or not.
-        let is_waiting = |line: &&Line| line.caller.is_some() && !line.reply.is_closed();
-        let mut of_callers = self.lines.values().rev().filter(is_waiting);
-        let latest = of_callers.next()?;
-        of_callers.all(|line| line.caller == latest.caller).then_some(latest)
+        let waiting = self.lines.values().rev().filter(|line| !line.reply.is_closed());
+        meant(waiting.filter_map(|line| Some((line.asker.as_ref()?, line))))
     }
 }
 
