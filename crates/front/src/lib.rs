@@ -221,7 +221,7 @@ const TOOL_CALLS: &[Parameter] = &[
     Parameter { name: "server", summary: "of this tool server" },
     Parameter { name: "tool", summary: "of this tool, by the name that its server has for it" },
     Parameter { name: "key", summary: "of this key" },
-    Parameter { name: "outcome", summary: "succeeded, failed, refused, cancelled, timed_out or lost" },
+    Parameter { name: "outcome", summary: "succeeded, failed, input_required, refused, cancelled, timed_out or lost" },
     Parameter { name: "before", summary: "`next` of the page before" },
     Parameter { name: "limit", summary: "how many: 1 to 1000, else 100" },
 ];

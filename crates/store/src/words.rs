@@ -82,6 +82,8 @@ words! {
         Succeeded = "succeeded",
         /// The tool says that it failed.
         Failed = "failed",
+        /// It asked its caller something; the caller comes back with another call, or never.
+        InputRequired = "input_required",
         /// It was never called: its arguments were wrong, or nobody allowed it.
         Refused = "refused",
         /// The caller no longer wanted it.

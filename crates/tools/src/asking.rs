@@ -19,7 +19,7 @@ use crate::post::Post;
 use crate::strays;
 use crate::view::ServerState;
 
-/// Questions that come no further apart are asked together.
+/// Questions that come within so long of the first are asked together.
 const TOGETHER: Duration = Duration::from_millis(10);
 
 /// What came of a request.
@@ -64,13 +64,18 @@ impl Asking<'_> {
         if meta.as_object().is_some_and(|fields| !fields.is_empty()) {
             params["_meta"] = meta;
         }
-        for _ in 0..=self.shared.limits.input_rounds_max {
+        for round in 0..=self.shared.limits.input_rounds_max {
             let asker = Asker::new(&self.face.caller, &self.face.owner);
             let calling = connection.call(Some(asker), self.method, params.clone());
-            let call = tokio::time::timeout(self.post.server.timeouts.call, calling)
+            let sent = tokio::time::timeout(self.post.server.timeouts.call, calling)
                 .await
-                .map_err(|_| CallError::NotSent("it takes nothing more".into()))??;
-            let outcome = self.see_through(call).await?;
+                .unwrap_or_else(|_| Err(CallError::NotSent("it takes nothing more".into())));
+            let outcome = async { self.see_through(sent?).await }.await;
+            let outcome = outcome.map_err(|error| match error {
+                // What was sent before has been worked for.
+                CallError::NotSent(why) if round > 0 => CallError::Gone(why),
+                other => other,
+            })?;
             match outcome {
                 Outcome::Complete(result) if result["resultType"] == "input_required" => match self.face.era {
                     Era::Modern => return Ok(Outcome::InputRequired(result)),
@@ -93,7 +98,7 @@ impl Asking<'_> {
             });
         };
         let ParkedCall { call, questions, .. } = parked;
-        call.set_parked(false);
+        call.unpark();
         for (key, question) in questions {
             let outcome = match answers.get(&key) {
                 Some(answer) => Ok(answer.clone()),
@@ -107,12 +112,20 @@ impl Asking<'_> {
     /// Tells the caller what happens until there is a result, or something to be answered by a caller that must come back.
     async fn see_through(&self, mut call: Call) -> Result<Outcome, CallError> {
         let timeout = self.post.server.timeouts.call;
-        let mut until = Instant::now() + timeout;
+        let begun = Instant::now();
+        let call_max = self.shared.limits.call_max;
+        // Whatever renews it, it has an end.
+        let renewed = |by: Duration| (Instant::now() + by).min(begun + call_max);
+        let mut until = renewed(timeout);
         loop {
             let next = tokio::time::timeout_at(until.into(), call.next()).await;
-            match next.map_err(|_| CallError::TimedOut(timeout))? {
+            let waited = if begun.elapsed() < call_max { timeout } else { call_max };
+            match next.map_err(|_| CallError::TimedOut(waited))? {
                 Next::End(end) => return end.map(Outcome::Complete),
-                Next::Event(CallEvent::Progress(params)) => self.face.progress(params).await,
+                Next::Event(CallEvent::Progress(params)) => {
+                    self.face.progress(params).await;
+                    until = until.max(renewed(timeout));
+                }
                 Next::Event(CallEvent::Log(params)) => self.face.log(params).await,
                 Next::Event(CallEvent::Asked(question)) => {
                     if !self.face.can(&question.method, &question.params) {
@@ -120,16 +133,16 @@ impl Asking<'_> {
                             return Err(CallError::Refused(missing));
                         }
                         self.shared.answer_stray(&self.post.name, question);
-                        until = Instant::now() + self.shared.limits.input_timeout;
+                        until = until.max(renewed(self.shared.limits.input_timeout));
                         continue;
                     }
                     match self.face.era {
                         Era::Modern => return self.park(call, question).await,
                         Era::Legacy => self.pass_on(question).await,
                     }
+                    until = until.max(renewed(timeout));
                 }
             }
-            until = Instant::now() + timeout;
         }
     }
 
@@ -153,15 +166,19 @@ impl Asking<'_> {
     /// Leaves the call to wait, with all that its server asks together.
     async fn park(&self, mut call: Call, first: Question) -> Result<Outcome, CallError> {
         let mut questions = vec![first];
-        while let Ok(next) = tokio::time::timeout(TOGETHER, call.next()).await {
+        let until = tokio::time::Instant::now() + TOGETHER;
+        while let Ok(next) = tokio::time::timeout_at(until, call.next()).await {
             match next {
-                Next::Event(CallEvent::Asked(question)) => questions.push(question),
+                Next::Event(CallEvent::Asked(question)) if self.face.can(&question.method, &question.params) => {
+                    questions.push(question);
+                }
+                Next::Event(CallEvent::Asked(question)) => self.shared.answer_stray(&self.post.name, question),
                 Next::Event(CallEvent::Progress(params)) => self.face.progress(params).await,
                 Next::Event(CallEvent::Log(params)) => self.face.log(params).await,
                 Next::End(end) => return end.map(Outcome::Complete),
             }
         }
-        call.set_parked(true);
+        call.park();
         let questions: Vec<(String, Question)> =
             (1..).map(|number| format!("question-{number}")).zip(questions).collect();
         let requests: Map<String, Value> = questions

@@ -32,9 +32,6 @@ const ERRORS_MAX: usize = 8;
 /// How much of the arguments tells two calls apart where one comes back to the other.
 const ABOUT_BYTES_MAX: usize = 1 << 20;
 
-/// How much the audit keeps of what was said of a call: it can quote arguments, and what a server wrote.
-const DETAIL_BYTES_MAX: usize = 1 << 10;
-
 /// One call of a tool.
 pub(crate) struct Calling<'a> {
     pub(crate) shared: &'a Arc<Shared>,
@@ -64,7 +61,7 @@ impl Calling<'_> {
         if let Some(validator) = &self.way.what.validator
             && let Some(wrong) = wrong_arguments(validator, &self.way.what.tool, &self.arguments)
         {
-            return Ok(record.refused(&wrong));
+            return Ok(record.refused_because(&wrong, "its arguments do not fit its schema"));
         }
         let asking =
             Asking { shared: self.shared, post: &post, face: self.face, method: "tools/call", about: self.about() };
@@ -118,7 +115,9 @@ impl Calling<'_> {
         record.approval = Some(waiting.id().to_owned());
         match waiting.decided().await.verdict {
             verdict if verdict.allows() => Ok(record),
-            Verdict::Deny { reason } => Err(record.refused(&format!("it was not confirmed: {reason}"))),
+            Verdict::Deny { reason } => {
+                Err(record.refused_because(&format!("it was not confirmed: {reason}"), "it was not confirmed"))
+            }
             _ => Err(record.refused("it was not confirmed")),
         }
     }
@@ -195,9 +194,14 @@ impl<'a> Record<'a> {
     }
 
     /// The server was never asked.
-    fn refused(mut self, why: &str) -> Called {
+    fn refused(self, why: &str) -> Called {
+        self.refused_because(why, why)
+    }
+
+    /// The same, where what is said may quote what was said.
+    fn refused_because(mut self, why: &str, detail: &str) -> Called {
         let text = format!("the tool `{}` of {} was not called: {why}", self.tool, self.server);
-        self.write(ToolCallOutcome::Refused, 0, Some(why));
+        self.write(ToolCallOutcome::Refused, 0, Some(detail));
         failure(&text, "refused", false)
     }
 
@@ -222,11 +226,15 @@ impl<'a> Record<'a> {
                     Ok(required) => required,
                     Err(why) => return Ok(self.unusable(bytes, &why)),
                 };
-                self.write(ToolCallOutcome::Succeeded, bytes, Some("the caller is to answer first"));
+                self.write(ToolCallOutcome::InputRequired, bytes, None);
                 Ok(Called::InputRequired(required))
             }
             Err(CallError::Refused(error)) => {
-                self.write(ToolCallOutcome::Failed, 0, Some(&error.message));
+                self.write(
+                    ToolCallOutcome::Failed,
+                    0,
+                    Some(&format!("the server answered with error {}", error.code.0)),
+                );
                 Err(error)
             }
             Err(error) => {
@@ -236,13 +244,12 @@ impl<'a> Record<'a> {
                     CallError::Unreadable(_) => (ToolCallOutcome::Failed, "unusable_result"),
                     _ => (ToolCallOutcome::Lost, "server_gone"),
                 };
-                let said = error.to_string();
-                self.write(outcome, 0, Some(&said));
+                self.write(outcome, 0, None);
                 let advice = match error.work_may_have_run() {
                     true => "what was asked may have been done all the same: look before it is asked again",
                     false => "nothing was done",
                 };
-                let text = format!("the tool `{}` of {} gave no result: {said}; {advice}", self.tool, self.server);
+                let text = format!("the tool `{}` of {} gave no result: {error}; {advice}", self.tool, self.server);
                 Ok(failure(&text, kind, error.work_may_have_run()))
             }
         }
@@ -250,11 +257,12 @@ impl<'a> Record<'a> {
 
     /// The server answered, and nobody can make anything of it.
     fn unusable(mut self, bytes: usize, why: &str) -> Called {
-        self.write(ToolCallOutcome::Failed, bytes, Some(why));
+        self.write(ToolCallOutcome::Failed, bytes, Some("its result cannot be used"));
         let text = format!("the tool `{}` of {} gave no result that can be used: {why}", self.tool, self.server);
         failure(&text, "unusable_result", true)
     }
 
+    /// Writes it down, in words that quote nothing of what was said.
     fn write(&mut self, outcome: ToolCallOutcome, result_bytes: usize, detail: Option<&str>) {
         self.is_written = true;
         let took = self.started.elapsed();
@@ -271,7 +279,7 @@ impl<'a> Record<'a> {
                 request_bytes: wide(self.request_bytes),
                 result_bytes: wide(result_bytes),
                 outcome,
-                detail: detail.map(|detail| detail[..detail.floor_char_boundary(DETAIL_BYTES_MAX)].to_owned()),
+                detail: detail.map(str::to_owned),
                 approval: self.approval.clone(),
             }));
         }

@@ -1,13 +1,15 @@
 //! Runs one tool server through its whole life, handshake, lists and stop, and tells every fault that it shows. Where an
 //! ordinary start would give up, this goes on asking, so that one run finds everything.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use supervise::{Ladder, Owner, Rung};
 
-use crate::connection::{Broken, Driver};
+use crate::connection::{Broken, Driver, Telling, Told};
 use crate::evidence::{Ended, Evidence, Phase, Silence, Stop};
 use crate::far::{End, Far};
 use crate::frame::{Frame, Ring, RingLimits};
@@ -17,6 +19,7 @@ use crate::listing;
 use crate::post::{listed, lock};
 use crate::report::Report;
 use crate::settings::{Dialect, Reach, Server};
+use crate::strays;
 
 /// How long a server may speak before it is asked anything.
 const LISTEN_FIRST: Duration = Duration::from_millis(200);
@@ -66,11 +69,12 @@ impl Life<'_> {
         let (tools, next) = match driver.shake_hands(handshake).await {
             Ok(agreement) => {
                 let is_legacy = agreement.era == Era::Legacy;
-                let (connection, _told) = half.joined(agreement);
+                let (connection, telling) = half.joined(agreement);
                 evidence.phase = Phase::List;
                 let read = tokio::select! {
                     read = listing::read_all(&connection, self.server.timeouts.list, self.limits) => Some(read),
                     () = driver.run() => None,
+                    never = answer_all(telling) => match never {},
                 };
                 match read {
                     Some(read) => {
@@ -138,14 +142,21 @@ impl Life<'_> {
         if evidence.ended.is_some() {
             return;
         }
-        let left = (exit.left_behind > 0).then(|| match exit.left_behind {
-            1 => "1 process".to_owned(),
-            count => format!("{count} processes"),
-        });
         let forced_by = exit.rung.filter(|rung| *rung != Rung::CloseStdin).map(|rung| rung.to_string());
-        evidence.stop = Some(Stop { took: begun.elapsed(), forced_by, left: left.into_iter().collect() });
+        evidence.stop = Some(Stop { took: begun.elapsed(), forced_by, left_behind: exit.left_behind });
         evidence.stderr.clone_from(&exit.stderr.text);
     }
+}
+
+/// Answers what a server asks before it lists anything; nobody is here who knows more.
+async fn answer_all(mut telling: Telling) -> Infallible {
+    while let Some(told) = telling.told.recv().await {
+        if let Told::Asked(question) = told {
+            let outcome = strays::by_nobody(&question.method);
+            question.answer(outcome).await;
+        }
+    }
+    pending().await
 }
 
 async fn ended(driver: &mut Driver, started: Instant) -> Ended {

@@ -4,15 +4,17 @@
 mod driver;
 mod whose;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rmcp::model::ErrorData;
 use serde_json::Value;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::exchange::Number;
 use crate::handshake::Agreement;
+use crate::post::lock;
 
 pub(crate) use driver::{Broken, Driver, Telling, Told};
 pub(crate) use whose::Asker;
@@ -62,7 +64,16 @@ pub(crate) struct Question {
     pub(crate) params: Value,
     id: Value,
     orders: mpsc::Sender<Order>,
+    dropped: Dropped,
     is_answered: bool,
+}
+
+/// The ids of questions that were dropped when no more orders were taken.
+type Dropped = Arc<Mutex<Vec<Value>>>;
+
+/// What a server is told whose question nobody has answered.
+fn unanswered() -> ErrorData {
+    ErrorData::internal_error("nobody answered in time", None)
 }
 
 impl Question {
@@ -82,8 +93,10 @@ impl Question {
 impl Drop for Question {
     fn drop(&mut self) {
         if !self.is_answered {
-            let outcome = Err(ErrorData::internal_error("nobody answered in time", None));
-            _ = self.orders.try_send(Order::Answer { id: self.id.take(), outcome });
+            let order = Order::Answer { id: self.id.take(), outcome: Err(unanswered()) };
+            if let Err(TrySendError::Full(Order::Answer { id, .. })) = self.orders.try_send(order) {
+                lock(&self.dropped).push(id);
+            }
         }
     }
 }
@@ -132,11 +145,14 @@ pub(crate) enum Next {
 }
 
 impl Call {
-    /// It waits for its caller to come back, or goes on.
-    pub(crate) fn set_parked(&self, is_parked: bool) {
-        if let Some(asker) = &self.asker {
-            asker.set_parked(is_parked);
-        }
+    /// It waits for its caller to come back.
+    pub(crate) fn park(&self) {
+        self.asker.iter().for_each(Asker::park);
+    }
+
+    /// Its caller has come back.
+    pub(crate) fn unpark(&self) {
+        self.asker.iter().for_each(Asker::unpark);
     }
 
     /// Waits for what comes next. Cancel-safe. What happened before the end is told before it.

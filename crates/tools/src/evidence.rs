@@ -59,8 +59,6 @@ pub enum Phase {
     List,
     /// It was ready for calls.
     Ready,
-    /// It was asked to stop.
-    Stop,
 }
 
 /// An end that nobody asked for.
@@ -90,6 +88,6 @@ pub struct Stop {
     pub took: Duration,
     /// What had to be done besides closing its stdin, such as `SIGTERM`.
     pub forced_by: Option<String>,
-    /// Processes that it had started and left, such as `sleep (pid 4711)`.
-    pub left: Vec<String>,
+    /// Processes that it had started and left.
+    pub left_behind: usize,
 }

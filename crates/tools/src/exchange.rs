@@ -2,7 +2,7 @@
 //! how our own lines are written. Ids are ours alone and begin at 1: some servers answer notifications with id 0.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use rmcp::model::{ErrorCode, ErrorData};
@@ -11,6 +11,7 @@ use wire::{Edges, Envelope, Fault, Kind, RawId, peek};
 
 use crate::dialect::Tongue;
 use crate::frame::{Ring, RingLimits, Speaker, Verdict};
+use crate::post::lock;
 
 /// How deep the JSON of a server may nest: a parser behind us may recurse.
 const DEPTH_MAX: usize = 128;
@@ -33,6 +34,8 @@ pub(crate) enum Heard {
     Notification { method: String, params: Value },
     /// What it asks us.
     Request { id: Value, method: String, params: Value },
+    /// The answer to a request that was given up.
+    Late { number: Number },
     /// Nothing that can be used; the ring says what it was.
     Nothing,
 }
@@ -153,7 +156,7 @@ impl Exchange {
         }
         let late = number.and_then(|number| self.given_up.iter().position(|(one, _)| *one == number));
         match late.and_then(|place| self.given_up.remove(place)) {
-            Some((_, method)) => (Heard::Nothing, Verdict::Late { method }),
+            Some((number, method)) => (Heard::Late { number }, Verdict::Late { method }),
             None => (Heard::Nothing, Verdict::UnknownId),
         }
     }
@@ -166,7 +169,7 @@ impl Exchange {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ring)
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) const MODERN: &str = "2026-07-28";
 /// The newest that has one.
 pub(crate) const NEWEST_LEGACY: &str = "2025-11-25";
 /// All that have one.
-const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];
+pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];
 
 /// Error codes that only a modern server has: behind them no older one is to be looked for.
 const MODERN_ERRORS: [i32; 3] = [-32020, -32021, -32022];

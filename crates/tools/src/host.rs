@@ -289,11 +289,15 @@ impl Shared {
 
     pub(crate) fn offer_anew(&self) {
         // Held from the look to the replacement: an older look must not replace a newer one.
-        let _offering = lock(&self.offering);
+        let offering = lock(&self.offering);
         let servers: Vec<(Arc<Server>, Arc<Catalog>)> =
             self.posts().iter().map(|post| (Arc::clone(&post.server), Arc::clone(&post.status().catalog))).collect();
-        self.offers.send_replace(Arc::new(Offers::of(&servers)));
-        self.tell(Notice::ToolsChanged);
+        let offers = Arc::new(Offers::of(&servers));
+        let before = self.offers.send_replace(Arc::clone(&offers));
+        drop(offering);
+        if !before.looks_like(&offers) {
+            self.tell(Notice::ToolsChanged);
+        }
     }
 
     pub(crate) fn resource_updated(&self, uri: String) {

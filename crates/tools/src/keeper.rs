@@ -156,8 +156,11 @@ impl Keeper {
         };
         self.post.set_connection(None);
         match over {
-            None => self.part(driver).await,
+            None => self.part(driver, opening).await,
             Some(wish) => {
+                if wish == Wish::Restart {
+                    self.set_state(ServerState::Restarting, Some("somebody asked for it".into()));
+                }
                 driver.stop(self.shared.ladder).await;
                 Ended::Wished(wish)
             }
@@ -216,7 +219,7 @@ impl Keeper {
     }
 
     /// The server has ended by itself.
-    async fn part(&self, driver: Driver) -> Ended {
+    async fn part(&self, driver: Driver, opening: Opening) -> Ended {
         let trouble = driver.last_trouble();
         let end = driver.stop(self.shared.ladder).await;
         let mut status = self.post.status();
@@ -228,7 +231,7 @@ impl Keeper {
             (End::Process(exit), Some(trouble)) => format!("{trouble}; {exit}"),
             _ => words_of(&end, "the connection was closed"),
         };
-        Ended::Broke { reason: reason_of(&end), words: words.into(), opening: Opening::Discover }
+        Ended::Broke { reason: reason_of(&end), words: words.into(), opening }
     }
 
     /// Offers what the server offered last time, until it says what it offers now.
@@ -256,14 +259,14 @@ impl Keeper {
     /// Takes over what was read.
     async fn learn(&self, read: Read, started: Instant) {
         let Read { mut lists, problems } = read;
-        let is_whole = problems.is_empty();
+        let is_whole = !problems.iter().any(|problem| matches!(problem, Problem::Unread { .. }));
         let is_from_memory = self.keep_unread(&mut lists, &problems);
         let catalog = self.catalog(&lists).await;
         let reasons: Vec<String> = catalog
             .quarantined
             .iter()
             .map(|one| format!("`{}` cannot be used: {} at {}", one.name, one.why, one.path))
-            .chain(problems.into_iter().map(|problem| problem.what))
+            .chain(problems.iter().map(|problem| problem.what().to_owned()))
             .chain(unknown_names(&self.post.server, &lists))
             .collect();
         // What was read only in part must not replace what was read whole.
@@ -300,7 +303,8 @@ impl Keeper {
     fn keep_unread(&self, lists: &mut Lists, problems: &[Problem]) -> bool {
         let mut status = self.post.status();
         let mut keeps_tools = false;
-        for Problem { field, .. } in problems {
+        for problem in problems {
+            let Problem::Unread { field, .. } = problem else { continue };
             let before = status.lists.named(field);
             if !before.is_empty() {
                 lists.named(field).clone_from(before);

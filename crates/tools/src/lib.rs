@@ -8,6 +8,7 @@ mod cap;
 mod catalog;
 mod check;
 mod connection;
+mod deadline;
 mod diagnosis;
 mod dialect;
 mod endpoint;

@@ -1,5 +1,5 @@
-//! Every limit of the tool host but the waits of each server, which are its [`Timeouts`](crate::Timeouts); each with its
-//! reason.
+//! What the tool host may hold, each limit with its reason. The waits of each server are its [`Timeouts`](crate::Timeouts), and
+//! what only one file knows of, such as the room of a queue, is a constant there.
 
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ pub struct Limits {
     pub line_bytes_max: usize,
     /// Calls of one server that may be under way; the next one waits for its turn as long as a call may take.
     pub calls_max: usize,
+    /// How long a call may take in all, however often it tells of its progress.
+    pub call_max: Duration,
     /// Tools, and likewise resources, templates and prompts, that are taken of one server.
     pub listed_max: usize,
     /// How much of them in all is taken of one server.
@@ -45,6 +47,7 @@ impl Default for Limits {
             start_turn_max: Duration::from_secs(3),
             line_bytes_max: 16 << 20,
             calls_max: 64,
+            call_max: Duration::from_secs(60 * 60),
             listed_max: 1024,
             listed_bytes_max: 16 << 20,
             pages_max: 1024,

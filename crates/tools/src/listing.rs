@@ -17,11 +17,21 @@ pub(crate) struct Read {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// A list that was not read to its end.
-pub(crate) struct Problem {
-    /// The field of an answer that holds it.
-    pub(crate) field: &'static str,
-    pub(crate) what: String,
+/// A list of which not all can be offered.
+pub(crate) enum Problem {
+    /// It could not be read to its end; `field` of an answer holds it.
+    Unread { field: &'static str, what: String },
+    /// Something of it was left out.
+    Cut { what: String },
+}
+
+impl Problem {
+    /// What is wrong, in words.
+    pub(crate) fn what(&self) -> &str {
+        match self {
+            Self::Unread { what, .. } | Self::Cut { what } => what,
+        }
+    }
 }
 
 /// Reads every list that the server says it has.
@@ -44,11 +54,12 @@ pub(crate) async fn read_all(connection: &Connection, timeout: Duration, limits:
         let mut items = Vec::new();
         let come = read_list(connection, (method, field), timeout, limits, &mut room, &mut items).await;
         match come {
-            Ok(()) => {}
+            Ok(None) => {}
+            Ok(Some(left_out)) => read.problems.push(Problem::Cut { what: format!("`{method}` {left_out}") }),
             // Many servers with resources have no templates, and say so with an error.
             Err(CallError::Refused(_)) if method == "resources/templates/list" => {}
             Err(CallError::Refused(_)) if method == "tools/list" && agreement.tools.is_some() => {}
-            Err(error) => read.problems.push(Problem { field, what: format!("`{method}` failed: {error}") }),
+            Err(error) => read.problems.push(Problem::Unread { field, what: format!("`{method}` failed: {error}") }),
         }
         *read.lists.named(field) = items;
     }
@@ -60,7 +71,7 @@ pub(crate) async fn read_all(connection: &Connection, timeout: Duration, limits:
     read
 }
 
-/// Reads one list; what there is no room for is left out.
+/// Reads one list; says if something was left out.
 async fn read_list(
     connection: &Connection,
     (method, field): (&str, &str),
@@ -68,7 +79,7 @@ async fn read_list(
     limits: &Limits,
     room: &mut usize,
     items: &mut Vec<Value>,
-) -> Result<(), CallError> {
+) -> Result<Option<String>, CallError> {
     let mut cursor = Value::Null;
     for _ in 0..limits.pages_max {
         let mut params = json!({});
@@ -79,16 +90,13 @@ async fn read_list(
             params["cursor"] = cursor.clone();
         }
         let mut page = connection.ask(method, params, timeout).await?;
-        let listed = page.get_mut(field).and_then(Value::as_array_mut).map(std::mem::take);
-        for item in listed.into_iter().flatten() {
+        let Some(listed) = page.get_mut(field).and_then(Value::as_array_mut).map(std::mem::take) else {
+            return Ok(Some(format!("answered without a list `{field}`")));
+        };
+        for item in listed {
             let bytes = item.to_string().len();
             if items.len() == limits.listed_max || bytes > *room {
-                tracing::warn!(
-                    method,
-                    items = items.len(),
-                    "a list of a tool server is too long: the rest is left out"
-                );
-                return Ok(());
+                return Ok(Some(format!("listed too much: only the first {} are offered", items.len())));
             }
             *room -= bytes;
             items.push(item);
@@ -96,7 +104,7 @@ async fn read_list(
         let next = page.get_mut("nextCursor").map(Value::take).unwrap_or_default();
         // A cursor that leads to itself would never end.
         if next.is_null() || next == cursor {
-            return Ok(());
+            return Ok(None);
         }
         cursor = next;
     }

@@ -63,6 +63,15 @@ impl Offers {
         offers
     }
 
+    /// Whether callers see the same.
+    pub(crate) fn looks_like(&self, other: &Self) -> bool {
+        let Self { tools, prompts, resources, templates, .. } = self;
+        *tools == other.tools
+            && *prompts == other.prompts
+            && *resources == other.resources
+            && *templates == other.templates
+    }
+
     /// The tool of that name.
     pub(crate) fn tool(&self, name: &str) -> Option<&Way<OwnTool>> {
         self.tool_ways.get(name)

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::pending;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::service::RoleClient;
@@ -16,9 +16,10 @@ use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 use wire::{Frame, Framer};
 
+use crate::deadline::reached;
 use crate::far::{Bounded, client, in_turn, words};
 use passage::{Act, Passage, unreadable};
 
@@ -85,13 +86,6 @@ pub async fn proxy(
     Ok(())
 }
 
-async fn reached(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
-        None => pending().await,
-    }
-}
-
 struct Proxy<F, W> {
     passage: Passage,
     link: Link,
@@ -130,7 +124,7 @@ impl<F: FnMut() -> Result<Remote, String>, W: AsyncWrite + Unpin> Proxy<F, W> {
         }
         match (self.find)() {
             Ok(remote) if self.link.remote.as_ref() == Some(&remote) => Vec::new(),
-            Ok(_) => self.passage.handle_broken("the server was started anew meanwhile: ask again"),
+            Ok(_) => self.passage.handle_broken("the server was started anew meanwhile"),
             Err(why) => self.passage.handle_broken(&why),
         }
     }
@@ -145,7 +139,7 @@ impl<F: FnMut() -> Result<Remote, String>, W: AsyncWrite + Unpin> Proxy<F, W> {
             Happened::Ended => {
                 let why = self.link.last_words().await.unwrap_or_else(|| "it has closed the connection".into());
                 self.link.drop();
-                self.passage.handle_broken(&format!("the server cannot be reached: {why}; ask again"))
+                self.passage.handle_broken(&format!("the server cannot be reached: {why}"))
             }
         };
         self.act(acts).await
@@ -164,7 +158,7 @@ impl<F: FnMut() -> Result<Remote, String>, W: AsyncWrite + Unpin> Proxy<F, W> {
                 },
                 Act::Send(message) => {
                     if let Err((id, why)) = self.link.send(message) {
-                        acts.extend(self.passage.handle_undelivered(id.as_ref(), &why));
+                        acts.extend(self.passage.handle_unsent(id.as_ref(), &why));
                     }
                 }
                 Act::Tell(message) => self.tell(&message).await?,

@@ -11,11 +11,13 @@ use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use rmcp::ServiceExt;
+use rmcp::model::ProtocolVersion;
+use rmcp::transport::common::http_header::HEADER_MCP_PROTOCOL_VERSION;
 use rmcp::transport::streamable_http_server::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +40,7 @@ pub struct HttpEndpoint {
     /// When there are fewer places, room is made for each caller that comes.
     places_min: usize,
     stop: CancellationToken,
+    host: Host,
 }
 
 impl HttpEndpoint {
@@ -61,10 +64,10 @@ impl HttpEndpoint {
         // However many one key has, others find room.
         let visits = Arc::new(Visits::new((host.shared().limits.listeners_max / 2).max(1)));
         let places_min = (host.shared().limits.listeners_max / 16).clamp(1, PLACES_MIN);
-        let host = host.clone();
-        let make = move || Endpoint::new(&host).ok_or_else(|| io::Error::other("too many callers are connected"));
+        let made_for = host.clone();
+        let make = move || Endpoint::new(&made_for).ok_or_else(|| io::Error::other("too many callers are connected"));
         let service = StreamableHttpService::new(make, Arc::clone(&connections), config);
-        Self { service, connections, visits, idle_max, places, places_min, stop }
+        Self { service, connections, visits, idle_max, places, places_min, stop, host: host.clone() }
     }
 
     /// Answers one request, which has a [`Caller`] among its extensions.
@@ -94,22 +97,46 @@ impl HttpEndpoint {
                 self.close(self.visits.make_room().into_iter().collect()).await;
             }
         }
+        if named.is_none() && !is_modern(request.headers()) {
+            return self.connect(key, request).await;
+        }
         let is_farewell = request.method() == Method::DELETE;
         let mut response = self.service.handle(request).await;
         // Official clients take anything but these two for a failure to end the connection.
         if is_farewell && response.status() == StatusCode::ACCEPTED {
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
-        match (named, connection_in(response.headers())) {
-            (Some(id), _) if is_farewell && response.status().is_success() => self.visits.close(&id),
-            (None, Some(made)) => self.visits.open(&made, key, Instant::now()),
-            _ => {}
+        if let Some(id) = named.filter(|_| is_farewell && response.status().is_success()) {
+            self.visits.close(&id);
         }
         // In use until its last byte is sent.
         match response.body().size_hint().exact() {
             None => response.map(|body| body.map_frame(move |frame| (frame, &visit).0).boxed()),
             Some(_) => response,
         }
+    }
+
+    /// Makes a connection for a legacy caller, in a task of its own: one that is made while its caller leaves must not be forgotten.
+    async fn connect<B>(&self, key: Arc<str>, request: Request<B>) -> Response<BoxBody<Bytes, Infallible>>
+    where
+        B: Body + Send + 'static,
+        B::Data: Send + 'static,
+        B::Error: Display,
+    {
+        let (endpoint, (sender, receiver)) = (self.clone(), oneshot::channel());
+        self.host.shared().own(async move {
+            let response = endpoint.service.handle(request).await;
+            let made = connection_in(response.headers());
+            if let Some(id) = &made {
+                endpoint.visits.open(id, key, Instant::now());
+            }
+            if sender.send(response).is_err() {
+                let unheard = made.inspect(|id| endpoint.visits.close(id));
+                endpoint.close(unheard.into_iter().collect()).await;
+            }
+        });
+        let gone = || refused(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
+        receiver.await.unwrap_or_else(|_| gone())
     }
 
     /// Ends the connections of a key that is not valid any more.
@@ -129,6 +156,12 @@ impl HttpEndpoint {
             }
         }
     }
+}
+
+/// Whether a request stands for itself: those of the older era have no such header, or an older version in it.
+fn is_modern(headers: &HeaderMap) -> bool {
+    let version = headers.get(HEADER_MCP_PROTOCOL_VERSION).and_then(|version| version.to_str().ok());
+    version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 fn connection_in(headers: &HeaderMap) -> Option<Box<str>> {

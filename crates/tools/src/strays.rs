@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use approvals::{Kind, Origin, Verdict, Wanted};
+use approvals::{Approvals, Kind, Origin, Verdict, Wanted};
 use rmcp::ErrorData;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -31,16 +31,26 @@ pub(crate) async fn decide(
     method: &str,
     params: &Value,
 ) -> Result<Value, ErrorData> {
+    match (method, &shared.approvals) {
+        ("elicitation/create", Some(approvals)) => Ok(elicited(shared, approvals, server, params).await),
+        _ => by_nobody(method),
+    }
+}
+
+/// What the answer is where nobody can be asked.
+pub(crate) fn by_nobody(method: &str) -> Result<Value, ErrorData> {
     match method {
         "roots/list" => Ok(json!({ "roots": [] })),
-        "elicitation/create" => Ok(elicited(shared, server, params).await),
+        "elicitation/create" => Ok(declined()),
         _ => Err(ErrorData::invalid_request(format!("no caller here can be asked `{method}`"), None)),
     }
 }
 
-async fn elicited(shared: &Arc<Shared>, server: &str, params: &Value) -> Value {
-    let declined = json!({ "action": "decline" });
-    let Some(approvals) = &shared.approvals else { return declined };
+fn declined() -> Value {
+    json!({ "action": "decline" })
+}
+
+async fn elicited(shared: &Arc<Shared>, approvals: &Approvals, server: &str, params: &Value) -> Value {
     let id = Uuid::now_v7().to_string();
     let wanted = Wanted {
         kind: Kind::Elicitation,
@@ -54,12 +64,12 @@ async fn elicited(shared: &Arc<Shared>, server: &str, params: &Value) -> Value {
         offers: None,
         timeout: Some(shared.limits.input_timeout),
     };
-    let Ok(waiting) = Waiting::begin(shared, approvals, wanted).await else { return declined };
+    let Ok(waiting) = Waiting::begin(shared, approvals, wanted).await else { return declined() };
     match waiting.decided().await.verdict {
         Verdict::Answer(content) if content.get("action").is_some() => content,
         Verdict::Answer(content) => json!({ "action": "accept", "content": content }),
         Verdict::Allow | Verdict::AllowForSession | Verdict::AllowWithAmendment(_) => json!({ "action": "accept" }),
-        Verdict::Deny { .. } => declined,
+        Verdict::Deny { .. } => declined(),
         Verdict::Cancel => json!({ "action": "cancel" }),
     }
 }

@@ -10,7 +10,7 @@ CREATE TABLE tool_audit (
     at INTEGER NOT NULL, key TEXT NOT NULL, caller TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL,
     took_ms INTEGER NOT NULL, request_bytes INTEGER NOT NULL, result_bytes INTEGER NOT NULL,
     outcome TEXT NOT NULL
-        CHECK (outcome IN ('succeeded', 'failed', 'refused', 'cancelled', 'timed_out', 'lost')),
+        CHECK (outcome IN ('succeeded', 'failed', 'input_required', 'refused', 'cancelled', 'timed_out', 'lost')),
     detail TEXT, approval TEXT,
     sum INTEGER NOT NULL
 ) STRICT;

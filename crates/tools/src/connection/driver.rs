@@ -1,7 +1,9 @@
 //! The one task of a connection: shakes hands, then carries what callers ask and what the server says until one of the two
 //! is gone.
 
-use std::collections::{BTreeMap, HashSet};
+mod early;
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,16 +12,16 @@ use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Map, Value, json};
 use supervise::{Exit, Ladder};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::timeout_at;
 
 use super::whose::meant;
-use super::{CallError, CallEvent, Connection, Line, ORDERS_MAX, Order, Question};
+use super::{Asker, CallError, CallEvent, Connection, Dropped, Line, ORDERS_MAX, Order, Question, unanswered};
 use crate::dialect::Tongue;
 use crate::evidence::Phase;
 use crate::exchange::{Exchange, Heard, Number};
 use crate::far::{self, Arrived, End, Far};
 use crate::frame::{Ring, RingLimits};
-use crate::handshake::{Agreement, Era, Failure, Handshake, Opening, Step};
+use crate::handshake::{Agreement, Era, Failure, Opening};
+use crate::post::lock;
 use crate::settings::Dialect;
 
 /// The first of our numbers that a caller's call can have; those below are the handshake's.
@@ -28,6 +30,12 @@ const ANYWAY: Number = FIRST_CALL - 1;
 /// What a server tells of itself and nobody has read yet; more is left out.
 const TOLD_MAX: usize = 64;
 
+/// How long a server may still be at a call that was given up, for all we know.
+const STILL_AT_IT: Duration = Duration::from_secs(30);
+/// Such calls that are remembered, the latest.
+const GIVEN_UP_MAX: usize = 64;
+/// Orders that are obeyed between two looks at what the server says: one that never pauses must hear them too.
+const ORDERS_IN_A_ROW: usize = 16;
 /// Questions of a server that may be open: each can keep a person waiting.
 const QUESTIONS_MAX: usize = 64;
 
@@ -54,8 +62,11 @@ pub(crate) struct Driver {
     first_byte_at: Option<Duration>,
     /// By number: the latest call is the last.
     lines: BTreeMap<Number, Line>,
+    /// Who has given up a call that was sent and not answered, and until when that counts.
+    given_up: VecDeque<(Number, Asker, Instant)>,
     /// Requests of the server that are open.
     open: HashSet<String>,
+    dropped: Dropped,
     era: Option<Era>,
     orders: mpsc::Receiver<Order>,
     ordering: mpsc::WeakSender<Order>,
@@ -80,6 +91,8 @@ impl Driver {
             started: Instant::now(),
             first_byte_at: None,
             lines: BTreeMap::new(),
+            given_up: VecDeque::new(),
+            dropped: Arc::default(),
             open: HashSet::new(),
             era: None,
             orders,
@@ -119,133 +132,6 @@ impl Driver {
         self.far.exit().await
     }
 
-    /// Hears for so long what the server says unasked.
-    pub(crate) async fn listen(&mut self, lasting: Duration) {
-        let until = tokio::time::Instant::now() + lasting;
-        // One that speaks without a pause leaves no time to run out.
-        while tokio::time::Instant::now() < until
-            && let Ok(arrived) = timeout_at(until, self.far.arrived()).await
-        {
-            match arrived {
-                Arrived::Ended => return,
-                Arrived::Lines => {
-                    self.first_byte_at.get_or_insert(self.started.elapsed());
-                    self.read();
-                    self.see_all();
-                }
-                Arrived::Room | Arrived::Undelivered { .. } => {}
-            }
-        }
-    }
-
-    /// Asks a server for a list whether or not hands were shaken.
-    pub(crate) async fn ask_anyway(&mut self, method: &str, timeout: Duration) -> Option<Value> {
-        let line = self.exchange.request(ANYWAY, method, json!({}), self.started.elapsed());
-        self.far.send(line);
-        let until = tokio::time::Instant::now() + timeout;
-        while tokio::time::Instant::now() < until
-            && let Ok(arrived) = timeout_at(until, self.far.arrived()).await
-        {
-            match arrived {
-                Arrived::Ended => return None,
-                Arrived::Lines => self.read(),
-                Arrived::Room | Arrived::Undelivered { .. } => {}
-            }
-            for heard in std::mem::take(&mut self.inbox) {
-                match heard {
-                    Heard::Answer { number: ANYWAY, outcome } => return outcome.ok(),
-                    Heard::Unreadable { number: ANYWAY, .. } => return None,
-                    other => self.see(other),
-                }
-            }
-        }
-        None
-    }
-
-    /// Finds out how the server is to be spoken to.
-    pub(crate) async fn shake_hands(&mut self, mut handshake: Handshake) -> Result<Agreement, Broken> {
-        let mut step = handshake.poll(Instant::now());
-        loop {
-            let wait_until = match step {
-                Step::Ask { method, params } => {
-                    self.ask_early(method, params);
-                    step = handshake.poll(Instant::now());
-                    continue;
-                }
-                Step::Agreed(agreement) => {
-                    if agreement.era == Era::Legacy {
-                        self.tell_initialized();
-                    }
-                    self.era = Some(agreement.era);
-                    return Ok(*agreement);
-                }
-                Step::Failed(failure) => return Err(Broken::Handshake(failure)),
-                Step::WaitUntil(at) => at,
-            };
-            step = tokio::select! {
-                biased;
-                arrived = self.far.arrived() => self.heard_early(arrived, &mut handshake)?,
-                () = tokio::time::sleep_until(wait_until.into()) => handshake.poll(Instant::now()),
-            };
-        }
-    }
-
-    /// Sends a request of the handshake; what was asked before is late from now on.
-    fn ask_early(&mut self, method: &'static str, params: Value) {
-        if let Some((asked, _)) = self.asked.last() {
-            self.exchange.mark_overdue(*asked);
-        }
-        let number = Number::try_from(self.asked.len()).unwrap_or_default() + 1;
-        self.asked.push((number, method));
-        let line = self.exchange.request(number, method, params, self.started.elapsed());
-        self.far.send(line);
-    }
-
-    fn heard_early(&mut self, arrived: Arrived, handshake: &mut Handshake) -> Result<Step, Broken> {
-        match arrived {
-            Arrived::Ended => return Err(Broken::Ended(handshake.phase())),
-            Arrived::Room => {}
-            Arrived::Undelivered { number, why, .. } => {
-                let is_probe = |asked: &(Number, &str)| Some(asked.0) == number && asked.1 == "server/discover";
-                if !self.asked.iter().any(is_probe) {
-                    return Err(Broken::Handshake(Failure::Unreachable(why)));
-                }
-                self.far.reopen();
-                let refused = ErrorData::new(ErrorCode::INTERNAL_ERROR, why, None);
-                return Ok(handshake.handle_discovered(Err(refused), Instant::now()));
-            }
-            Arrived::Lines => {
-                if self.first_byte_at.is_none() {
-                    self.first_byte_at = Some(self.started.elapsed());
-                    handshake.handle_first_byte(Instant::now());
-                }
-                self.read();
-            }
-        }
-        let mut inbox = std::mem::take(&mut self.inbox).into_iter();
-        while let Some(heard) = inbox.next() {
-            let (number, outcome) = match heard {
-                Heard::Answer { number, outcome } => (number, outcome),
-                Heard::Unreadable { number, why } => (number, Err(ErrorData::internal_error(why, None))),
-                other => {
-                    self.see(other);
-                    continue;
-                }
-            };
-            let asked = self.asked.iter().find(|(asked, _)| *asked == number).map(|(_, method)| *method);
-            let step = match asked {
-                Some("initialize") => handshake.handle_initialized(outcome),
-                _ => handshake.handle_discovered(outcome, Instant::now()),
-            };
-            if !matches!(step, Step::WaitUntil(_)) {
-                // What came in the same read is not lost: a server may go on in one breath.
-                self.inbox = inbox.collect();
-                return Ok(step);
-            }
-        }
-        Ok(handshake.poll(Instant::now()))
-    }
-
     /// Carries everything until the server ends or nobody holds the connection any more.
     pub(crate) async fn run(&mut self) {
         self.see_all();
@@ -269,6 +155,22 @@ impl Driver {
                     None => return,
                 },
             }
+            self.catch_up();
+        }
+    }
+
+    /// Does what would never have its turn beside a server that speaks without a pause.
+    fn catch_up(&mut self) {
+        for _ in 0..ORDERS_IN_A_ROW {
+            if !self.far.has_room() {
+                break;
+            }
+            let Ok(order) = self.orders.try_recv() else { break };
+            self.obey(order);
+        }
+        let dropped = std::mem::take(&mut *lock(&self.dropped));
+        for id in dropped {
+            self.obey(Order::Answer { id, outcome: Err(unanswered()) });
         }
     }
 
@@ -311,22 +213,39 @@ impl Driver {
                     let meta = fields.entry("_meta").or_insert_with(|| json!({}));
                     meta["progressToken"] = number.into();
                 }
+                self.give_up_unheard();
                 let request = self.exchange.request(number, &method, params, at);
                 self.lines.insert(number, line);
                 self.far.send(request);
             }
-            Order::GiveUp { number, reason } => {
-                self.lines.remove(&number);
-                if self.exchange.give_up(number) {
-                    let params = json!({ "requestId": number, "reason": reason });
-                    self.tell("notifications/cancelled", Some(params));
-                }
-            }
+            Order::GiveUp { number, reason } => self.give_up(number, reason),
             Order::Answer { id, outcome } => {
                 if self.open.remove(&id.to_string()) {
                     self.reply(&id, outcome);
                 }
             }
+        }
+    }
+
+    fn give_up(&mut self, number: Number, reason: &str) {
+        let line = self.lines.remove(&number);
+        if !self.exchange.give_up(number) {
+            return;
+        }
+        if let Some(asker) = line.and_then(|line| line.asker) {
+            self.given_up.truncate(GIVEN_UP_MAX - 1);
+            self.given_up.push_front((number, asker, Instant::now() + STILL_AT_IT));
+        }
+        let params = json!({ "requestId": number, "reason": reason });
+        self.tell("notifications/cancelled", Some(params));
+    }
+
+    /// Whoever left while no more orders were taken could not say so.
+    fn give_up_unheard(&mut self) {
+        let is_left = |(_, line): &(&Number, &Line)| line.reply.is_closed();
+        let left: Vec<Number> = self.lines.iter().filter(is_left).map(|(number, _)| *number).collect();
+        for number in left {
+            self.give_up(number, "the caller gave it up");
         }
     }
 
@@ -359,6 +278,7 @@ impl Driver {
     fn see(&mut self, heard: Heard) {
         match heard {
             Heard::Nothing => {}
+            Heard::Late { number } => self.given_up.retain(|(one, ..)| *one != number),
             Heard::Answer { number, outcome } => {
                 if let Some(line) = self.lines.remove(&number) {
                     _ = line.reply.send(outcome.map_err(CallError::Refused));
@@ -430,7 +350,8 @@ impl Driver {
             return self.reply(&id, Err(ErrorData::internal_error("too much was asked at once", None)));
         }
         self.open.insert(id.to_string());
-        let question = Question { method, params, id, orders, is_answered: false };
+        let dropped = Arc::clone(&self.dropped);
+        let question = Question { method, params, id, orders, dropped, is_answered: false };
         // Dropped where nobody takes it any more, it is answered all the same.
         match self.meant() {
             Some(line) => _ = line.events.try_send(CallEvent::Asked(question)),
@@ -450,9 +371,12 @@ impl Driver {
 
     /// The call that a question, or what is logged, belongs to.
     fn meant(&self) -> Option<&Line> {
-        // Who has left is none of them, told or not.
-        let waiting = self.lines.values().rev().filter(|line| !line.reply.is_closed());
-        meant(waiting.filter_map(|line| Some((line.asker.as_ref()?, line))))
+        let now = Instant::now();
+        let of_callers = self.lines.values().rev().filter_map(|line| Some((line.asker.as_ref()?, line)));
+        let waiting = of_callers.clone().filter(|(_, line)| !line.reply.is_closed());
+        let leaving = of_callers.filter(|(_, line)| line.reply.is_closed()).map(|(asker, _)| asker);
+        let left = self.given_up.iter().filter(|(.., until)| now < *until).map(|(_, asker, _)| asker);
+        meant(waiting, leaving.chain(left))
     }
 }
 

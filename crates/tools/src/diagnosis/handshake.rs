@@ -6,16 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::evidence::Evidence;
 use crate::finding::{Code, Finding, Severity};
+use crate::handshake::{LEGACY, MODERN};
 use crate::settings::Dialect;
 
 use super::near;
 use super::place::{Place, key, quoted};
 use super::reading::{Reading, Said, told};
-
-/// The versions of MCP that begin with `initialize`.
-const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
-/// The versions in which every request stands for itself.
-const MODERN: [&str; 1] = ["2026-07-28"];
 
 const UNKNOWN_METHOD: i64 = -32601;
 const UNSUPPORTED_VERSION: i64 = -32022;
@@ -136,7 +132,7 @@ pub(super) fn spoken(reading: &Reading<'_>) -> Option<Spoken> {
     let modern = |is_late: bool| {
         let (_, result) = reading.results("server/discover").find(|(said, _)| said.is_late() == is_late)?;
         let offered = result.get("supportedVersions")?.as_array()?.iter().filter_map(Value::as_str);
-        let version = offered.filter(|version| MODERN.contains(version)).max()?.to_owned();
+        let version = offered.filter(|version| *version == MODERN).max()?.to_owned();
         Some(Spoken::Modern { version })
     };
     let legacy = || {
@@ -151,7 +147,7 @@ pub(super) fn spoken(reading: &Reading<'_>) -> Option<Spoken> {
 }
 
 fn is_known(version: &str) -> bool {
-    LEGACY.contains(&version) || MODERN.contains(&version)
+    LEGACY.contains(&version) || version == MODERN
 }
 
 fn no_handshake(reading: &Reading<'_>) -> Option<Finding> {
@@ -281,7 +277,7 @@ fn no_common_version(reading: &Reading<'_>) -> Option<Finding> {
         }
         let theirs =
             if versions.is_empty() { "names none".to_owned() } else { format!("speaks {}", versions.join(", ")) };
-        let ours = [&LEGACY[..], &MODERN[..]].concat().join(", ");
+        let ours = [&LEGACY[..], &[MODERN]].concat().join(", ");
         let what = format!("no version of MCP is common to both: it {theirs}");
         let fix = format!("let it speak one of {ours}");
         Some(Place::inside(said, path).shows(Code::D15, Severity::Error, what, fix))

@@ -42,8 +42,9 @@ pub(super) fn look(reading: &Reading<'_>) -> Vec<Finding> {
         let fix = "end when reading stdin gives end of file, also while a call is under way";
         findings.push(Place::nowhere().shows(Code::D17, Severity::Warning, what, fix));
     }
-    if !stop.left.is_empty() {
-        let what = format!("it left processes behind when it ended: {}", stop.left.join(", "));
+    if stop.left_behind > 0 {
+        let processes = if stop.left_behind == 1 { "process" } else { "processes" };
+        let what = format!("it left {} {processes} behind when it ended", stop.left_behind);
         let fix = "end what it starts before it ends, and start it in its own process group";
         findings.push(Place::nowhere().shows(Code::D18, Severity::Warning, what, fix));
     }

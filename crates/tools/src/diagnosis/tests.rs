@@ -782,14 +782,14 @@ fn a_slow_start_is_noted_and_lateness_with_it() {
 
 #[test]
 fn a_server_that_will_not_end_and_what_it_leaves_are_told() {
-    let life = format!("{}\nstopped 3000 SIGTERM\nleft sleep (pid 4711)", listing(MOVE));
+    let life = format!("{}\nstopped 3000 SIGTERM\nleft 1", listing(MOVE));
     check(
         &life,
         &expect![[r#"
             D17 warning: it was still there 3.0 s after its stdin was closed, until SIGTERM
               fix:   end when reading stdin gives end of file, also while a call is under way
 
-            D18 warning: it left processes behind when it ended: sleep (pid 4711)
+            D18 warning: it left 1 process behind when it ended
               fix:   end what it starts before it ends, and start it in its own process group
         "#]],
     );
@@ -1132,9 +1132,9 @@ impl Life {
             }
             ["stopped", took, force @ ..] => {
                 let forced_by = force.first().map(|force| (*force).to_owned());
-                self.evidence.stop = Some(Stop { took: millis(took), forced_by, left: Vec::new() });
+                self.evidence.stop = Some(Stop { took: millis(took), forced_by, left_behind: 0 });
             }
-            ["left", what @ ..] => self.evidence.stop.get_or_insert_default().left.push(what.join(" ")),
+            ["left", count] => self.evidence.stop.get_or_insert_default().left_behind = count.parse().unwrap(),
             ["dialect", "localcowork"] => self.evidence.dialect = Dialect::LocalCowork,
             other => panic!("no fact of a life: {other:?}"),
         }

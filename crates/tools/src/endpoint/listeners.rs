@@ -76,8 +76,7 @@ impl Listening {
     /// Tells a modern caller what it has asked to be told, until it leaves.
     pub(super) async fn serve(&self, context: &SubscriptionContext) {
         let uris = context.accepted().resource_subscriptions.clone().unwrap_or_default();
-        let _subscribed: Vec<Subscribed> =
-            uris.iter().take(SUBSCRIBED_MAX).map(|uri| Subscribed::new(&self.shared, uri)).collect();
+        let _subscribed: Vec<Subscribed> = uris.iter().map(|uri| Subscribed::new(&self.shared, uri)).collect();
         let mut changes = Changes::new(&self.shared);
         loop {
             let told = tokio::select! {

@@ -11,6 +11,7 @@ use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, JsonRpcMessage, NumberOrSt
 use rmcp::service::RoleClient;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use serde_json::Value;
 use tokio::task::{JoinSet, unconstrained};
 
 use super::bounded::Bounded;
@@ -48,7 +49,10 @@ impl Http {
         connect_timeout: Duration,
         answer_bytes_max: usize,
     ) -> Result<Self, String> {
-        let client = client(connect_timeout).build().map_err(|error| words(&error))?;
+        let client = client(connect_timeout);
+        // A proxy would carry what is for this machine beyond it, in clear text.
+        let client = if url.starts_with("https://") { client } else { client.no_proxy() };
+        let client = client.build().map_err(|error| words(&error))?;
         let client = Bounded::new(client, answer_bytes_max);
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         config.custom_headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
@@ -72,7 +76,10 @@ impl Http {
         let message: ClientJsonRpcMessage = match serde_json::from_slice(line) {
             Ok(message) => message,
             Err(error) => {
-                tracing::warn!(%error, "a message cannot be sent over HTTP");
+                // It was a line of ours, and has a number if it asks.
+                let number = serde_json::from_slice::<Value>(line).ok().and_then(|line| line["id"].as_i64());
+                let why = format!("it cannot be sent over HTTP: {error}");
+                self.sending.spawn(async move { Err(Unsent { number, why, may_have_arrived: false }) });
                 return;
             }
         };

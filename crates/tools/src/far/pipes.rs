@@ -1,14 +1,15 @@
 //! A process of ours: lines to its stdin, lines from its stdout.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use supervise::{Child, Exit, Ladder, SendError};
 use tokio::io::AsyncReadExt;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 use wire::{Frame, Framer};
 
 use super::{Arrived, Line};
+use crate::deadline::reached;
 
 /// What is read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -94,15 +95,15 @@ impl Pipes {
                 Arrived::Room
             }
             () = reached(until) => self.last_words(),
-            count = child.stdout.read_buf(read) => match count {
-                Ok(count) if count > 0 => Arrived::Lines,
-                _ => self.last_words(),
-            },
             () = reached(stalled_at) => {
                 self.is_over = true;
                 let why = format!("it has read nothing of what it was told for {:?}", self.read_timeout);
                 Arrived::Undelivered { number: None, why, may_have_arrived: true }
             }
+            count = child.stdout.read_buf(read) => match count {
+                Ok(count) if count > 0 => Arrived::Lines,
+                _ => self.last_words(),
+            },
             ready = child.stdin.ready(), if !unsent.is_empty() => {
                 if ready.is_ok() {
                     self.flush();
@@ -120,6 +121,8 @@ impl Pipes {
             give(&frame, &mut each);
         }
         self.read.clear();
+        // One that speaks without a pause may read too.
+        self.flush();
         if self.is_over
             && let Some(frame) = self.framer.finish()
         {
@@ -158,13 +161,6 @@ impl Pipes {
         self.unsent.clear();
         (self.unsent_bytes, self.stalled_at) = (0, None);
         self.last_words_until.get_or_insert_with(|| Instant::now() + LAST_WORDS_TIMEOUT);
-    }
-}
-
-async fn reached(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -6,12 +6,13 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
 
 use super::{Keeper, Turn};
 use crate::connection::{Call, CallError, Connection, Next, Telling, Told};
+use crate::deadline::reached;
 use crate::handshake::{Era, meta};
 use crate::listing::{self, Read};
 use crate::post::Wish;
@@ -39,6 +40,8 @@ pub(super) struct Attendance<'a> {
     listening: Option<Call>,
     /// When to listen again, after the server ended that.
     listen_at: Option<Instant>,
+    /// Whether it was ever listened to so.
+    has_listened: bool,
     /// What it was asked to tell of.
     subscribed: Vec<String>,
 }
@@ -55,6 +58,7 @@ impl<'a> Attendance<'a> {
             strays: JoinSet::new(),
             listening: None,
             listen_at: None,
+            has_listened: false,
             subscribed: Vec::new(),
         }
     }
@@ -70,7 +74,9 @@ impl<'a> Attendance<'a> {
 
     /// Reads the lists, lets callers in, and attends to what the server tells. `turn` is given back once the server is there.
     async fn attend_all(&mut self, turn: Turn) -> Infallible {
-        let Keeper { shared, post, .. } = self.keeper;
+        let post = &self.keeper.post;
+        // First, so that no change after the lists were read is missed.
+        self.listen().await;
         let read = self.read().await;
         post.set_connection(Some(self.connection.clone()));
         self.keeper.learn(read, self.started).await;
@@ -78,13 +84,7 @@ impl<'a> Attendance<'a> {
         self.listen().await;
         loop {
             tokio::select! {
-                told = self.telling.told.recv() => match told {
-                    Some(Told::ResourceUpdated { uri }) => shared.resource_updated(uri),
-                    Some(Told::Asked(question)) => {
-                        _ = self.strays.spawn(strays::answer(Arc::clone(shared), Arc::clone(&post.name), question));
-                    }
-                    None => pending().await,
-                },
+                never = attend(self.keeper, &mut self.telling.told, &mut self.strays) => match never {},
                 () = self.telling.changed.notified() => {
                     self.read_at.get_or_insert((Instant::now() + SETTLE).max(self.good_until));
                 }
@@ -101,19 +101,23 @@ impl<'a> Attendance<'a> {
                     self.listening = None;
                     self.listen_at = may_ask_again.then(|| Instant::now() + LISTEN_AGAIN);
                 }
-                () = reached(self.listen_at) => {
-                    self.listen().await;
-                    // What changed while nobody listened was not told.
-                    self.telling.changed.notify_one();
-                }
-                _ = self.strays.join_next(), if !self.strays.is_empty() => {}
+                () = reached(self.listen_at) => self.listen().await,
             }
         }
     }
 
-    async fn read(&self) -> Read {
+    async fn read(&mut self) -> Read {
         let Keeper { shared, post, .. } = self.keeper;
-        listing::read_all(&self.connection, post.server.timeouts.list, &shared.limits).await
+        let connection = self.connection.clone();
+        self.meanwhile(listing::read_all(&connection, post.server.timeouts.list, &shared.limits)).await
+    }
+
+    /// Does something with the server while what it tells and asks is attended to: it may want an answer first.
+    async fn meanwhile<T>(&mut self, doing: impl Future<Output = T>) -> T {
+        tokio::select! {
+            done = doing => done,
+            never = attend(self.keeper, &mut self.telling.told, &mut self.strays) => match never {},
+        }
     }
 
     /// Asks to be told of changes: all lists, and the resources that callers want to hear of.
@@ -149,6 +153,10 @@ impl<'a> Attendance<'a> {
         if notifications.as_object().is_some_and(|fields| !fields.is_empty()) {
             let params = json!({ "notifications": notifications, "_meta": meta() });
             self.listening = self.connection.call(None, "subscriptions/listen", params).await.ok();
+            if std::mem::replace(&mut self.has_listened, true) {
+                // What changed while nobody listened was not told.
+                self.telling.changed.notify_one();
+            }
         }
     }
 
@@ -156,18 +164,38 @@ impl<'a> Attendance<'a> {
         if self.connection.agreement().capabilities["resources"]["subscribe"] != true {
             return;
         }
+        let connection = self.connection.clone();
         let timeout = self.keeper.post.server.timeouts.list;
-        let changes =
-            wanted.iter().filter(|uri| !self.subscribed.contains(uri)).map(|uri| ("resources/subscribe", uri)).chain(
-                self.subscribed.iter().filter(|uri| !wanted.contains(uri)).map(|uri| ("resources/unsubscribe", uri)),
-            );
-        for (method, uri) in changes {
-            let params: Value = json!({ "uri": uri });
-            if let Err(error) = self.connection.ask(method, params, timeout).await {
+        let before = std::mem::take(&mut self.subscribed);
+        let unwanted = before.iter().filter(|uri| !wanted.contains(uri)).map(|uri| ("resources/unsubscribe", uri));
+        let news = wanted.iter().filter(|uri| !before.contains(uri)).map(|uri| ("resources/subscribe", uri));
+        let mut refused = Vec::new();
+        for (method, uri) in unwanted.chain(news) {
+            let asked = connection.ask(method, json!({ "uri": uri }), timeout);
+            if let Err(error) = self.meanwhile(asked).await {
                 tracing::warn!(server = &*self.keeper.post.name, method, %error, "a tool server would not do it");
+                refused.push(uri.clone());
             }
         }
-        self.subscribed = wanted;
+        // What was refused is asked for again when something else is.
+        self.subscribed = wanted.into_iter().filter(|uri| !refused.contains(uri)).collect();
+    }
+}
+
+/// Attends to what the server tells and asks, for as long as it lives.
+async fn attend(keeper: &Keeper, told: &mut mpsc::Receiver<Told>, asked: &mut JoinSet<()>) -> Infallible {
+    loop {
+        tokio::select! {
+            told = told.recv() => match told {
+                Some(Told::ResourceUpdated { uri }) => keeper.shared.resource_updated(uri),
+                Some(Told::Asked(question)) => {
+                    let (shared, name) = (Arc::clone(&keeper.shared), Arc::clone(&keeper.post.name));
+                    asked.spawn(strays::answer(shared, name, question));
+                }
+                None => pending().await,
+            },
+            _ = asked.join_next(), if !asked.is_empty() => {}
+        }
     }
 }
 
@@ -179,12 +207,5 @@ async fn over(listening: &mut Option<Call>) -> bool {
             Next::Event(_) => {}
             Next::End(end) => return !matches!(end, Err(CallError::Refused(_))),
         }
-    }
-}
-
-async fn reached(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at.into()).await,
-        None => pending().await,
     }
 }

@@ -54,7 +54,7 @@ enum Stage {
 #[derive(Debug)]
 struct Request {
     id: Value,
-    is_endless: bool,
+    method: Box<str>,
 }
 
 impl Passage {
@@ -64,7 +64,7 @@ impl Passage {
             return vec![Act::Tell(unreadable("this is no message but a list or a value: send one message a line"))];
         }
         if let Some(id) = request_id(&message) {
-            let request = Request { id: id.clone(), is_endless: message["method"] == LISTEN };
+            let request = Request { id: id.clone(), method: message["method"].as_str().unwrap_or_default().into() };
             self.waiting.insert(id.to_string(), request);
         } else if message["method"] == "notifications/cancelled" {
             self.waiting.remove(&message["params"]["requestId"].to_string());
@@ -85,26 +85,45 @@ impl Passage {
         }
     }
 
-    /// A message did not reach the server.
-    pub(super) fn handle_undelivered(&mut self, id: Option<&Value>, why: &str) -> Vec<Act> {
-        match (&self.stage, id) {
-            (Stage::Opening { id: opening, .. }, Some(id)) if opening == id => self.handle_broken(why),
-            (_, Some(id)) => self.fail(&id.to_string(), ErrorCode::INTERNAL_ERROR, why).into_iter().collect(),
-            (_, None) => Vec::new(),
+    /// A message could not be sent.
+    pub(super) fn handle_unsent(&mut self, id: Option<&Value>, why: &str) -> Vec<Act> {
+        match id.filter(|id| !self.is_opening(id)) {
+            Some(id) => self.fail(&id.to_string(), ErrorCode::INTERNAL_ERROR, why).into_iter().collect(),
+            None => self.handle_undelivered(id, why),
         }
+    }
+
+    /// A message did not reach the server, or so it seems.
+    pub(super) fn handle_undelivered(&mut self, id: Option<&Value>, why: &str) -> Vec<Act> {
+        match id {
+            Some(id) if self.is_opening(id) => self.handle_broken(why),
+            Some(id) => self.lose(&id.to_string(), why).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    fn is_opening(&self, id: &Value) -> bool {
+        matches!(&self.stage, Stage::Opening { id: opening, .. } if opening == id)
     }
 
     /// The link is of no more use: nothing that waits will be answered, and the next message begins another.
     pub(super) fn handle_broken(&mut self, why: &str) -> Vec<Act> {
         self.stage = Stage::Closed;
-        self.held.clear();
-        let waiting: Vec<String> = self.waiting.keys().cloned().collect();
-        waiting.iter().filter_map(|id| self.fail(id, ErrorCode::INTERNAL_ERROR, why)).collect()
+        // These were never sent.
+        let held: Vec<String> =
+            self.held.drain(..).filter_map(|message| request_id(&message).map(Value::to_string)).collect();
+        let mut acts: Vec<Act> = held
+            .iter()
+            .filter_map(|id| self.fail(id, ErrorCode::INTERNAL_ERROR, &format!("{why}: ask again")))
+            .collect();
+        let sent: Vec<String> = self.waiting.keys().cloned().collect();
+        acts.extend(sent.iter().filter_map(|id| self.lose(id, why)));
+        acts
     }
 
     /// Whether the caller waits for something that will come.
     pub(super) fn is_awaited(&self) -> bool {
-        self.waiting.values().any(|request| !request.is_endless)
+        self.waiting.values().any(|request| *request.method != *LISTEN)
     }
 
     fn pass(&mut self, message: Value) -> Vec<Act> {
@@ -200,6 +219,18 @@ impl Passage {
             acts.extend(self.pass(message));
         }
         acts
+    }
+
+    /// Fails a request that may have reached the server; of a call that matters.
+    fn lose(&mut self, id: &str, why: &str) -> Option<Act> {
+        if self.waiting.get(id).is_some_and(|request| *request.method != *"tools/call") {
+            return self.fail(id, ErrorCode::INTERNAL_ERROR, why);
+        }
+        let request = self.waiting.remove(id)?;
+        let why = format!("{why}; what was asked may have been done all the same: look before it is asked again");
+        let mut lost = error(&request.id, ErrorCode::INTERNAL_ERROR, &why);
+        lost["error"]["data"] = json!({ "switchboard/failure": { "work_may_have_run": true } });
+        Some(Act::Tell(lost))
     }
 
     fn fail(&mut self, id: &str, code: ErrorCode, why: &str) -> Option<Act> {
@@ -335,7 +366,7 @@ mod tests {
                 tell {"id":1,"result":{}}
                 send {"method":"notifications/initialized"}
                 send {"id":2,"method":"tools/call"}
-                tell {"error":{"code":-32603,"message":"gone"},"id":2,"jsonrpc":"2.0"}
+                tell {"error":{"code":-32603,"data":{"switchboard/failure":{"work_may_have_run":true}},"message":"gone; what was asked may have been done all the same: look before it is asked again"},"id":2,"jsonrpc":"2.0"}
                 open
                 send {"id":"switchboard-opening","method":"initialize"}
                 send {"jsonrpc":"2.0","method":"notifications/initialized"}
@@ -358,8 +389,8 @@ mod tests {
             &expect![[r#"
                 open
                 send {"id":1,"method":"server/discover"}
+                tell {"error":{"code":-32603,"message":"refused: ask again"},"id":2,"jsonrpc":"2.0"}
                 tell {"error":{"code":-32603,"message":"refused"},"id":1,"jsonrpc":"2.0"}
-                tell {"error":{"code":-32603,"message":"refused"},"id":2,"jsonrpc":"2.0"}
                 done
             "#]],
         );
