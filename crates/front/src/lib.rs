@@ -305,6 +305,8 @@ pub async fn serve(listener: TcpListener, front: Front, stop: impl Future<Output
         stop.await;
         // Calls of tools end before the connections that their results go to.
         stopping.tools.idle(grace).await;
+        // Those that have not are told how far they came.
+        stopping.tools.stop().await;
         stopping.end_streams();
     };
     let router = route::router(routes(), &desk);

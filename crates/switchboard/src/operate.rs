@@ -6,6 +6,7 @@ pub(crate) mod threads;
 pub(crate) mod usage;
 pub(crate) mod workers;
 
+use std::env;
 use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 
-use crate::config::load;
+use crate::config::{Secret, load};
 use crate::escape::escaped_line;
 use crate::print::{Form, print};
 use crate::server::{Server, ServerError};
@@ -43,6 +44,15 @@ pub(crate) struct ServerFlags {
 }
 
 impl ServerFlags {
+    /// The server to ask. One that is named with its key needs no configuration, which may be broken just then.
+    fn find(&self) -> Result<Result<Server, ServerError>> {
+        if let (Some(address), Some(key)) = (&self.server, env::var("SWITCHBOARD_KEY").ok()) {
+            return Ok(Server::at(address, Secret::new(key)));
+        }
+        let config = load(self.config.as_deref(), Vec::new())?.config;
+        Ok(Server::find(self.server.as_deref(), &config))
+    }
+
     /// Asks the server and prints what it says.
     pub(crate) async fn ask<F, E>(
         &self,
@@ -53,8 +63,7 @@ impl ServerFlags {
         F: Future<Output = Result<Value, E>>,
         E: Into<anyhow::Error>,
     {
-        let config = load(self.config.as_deref(), Vec::new())?.config;
-        let server = match Server::find(self.server.as_deref(), &config) {
+        let server = match self.find()? {
             Err(error @ ServerError::NotRunning(_)) => {
                 eprintln!("switchboard: {error}");
                 return Ok(ExitCode::from(NO_SERVER));

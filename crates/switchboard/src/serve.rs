@@ -187,7 +187,7 @@ impl Running {
         };
         let ending = async {
             tokio::join!(serving, ending);
-            // After the turns that may call them, and before the store that keeps what they were called for.
+            // If the front has ended by itself; before the store that keeps what they were called for.
             tools.stop().await;
             store.close().await
         };

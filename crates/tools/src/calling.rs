@@ -32,6 +32,9 @@ const ERRORS_MAX: usize = 8;
 /// How much of the arguments tells two calls apart where one comes back to the other.
 const ABOUT_BYTES_MAX: usize = 1 << 20;
 
+/// Why a call is not made that was confirmed, or was to be: its server is another one now.
+const CHANGED: &str = "its server is not there any more, or was changed meanwhile: ask again";
+
 /// One call of a tool.
 pub(crate) struct Calling<'a> {
     pub(crate) shared: &'a Arc<Shared>,
@@ -72,13 +75,13 @@ impl Calling<'_> {
         let (record, outcome) = match resumed {
             Some(outcome) => (record, outcome),
             None => {
-                let record = match self.confirmed(record).await {
+                let record = match self.confirmed(&post, record).await {
                     Ok(record) => record,
                     Err(refusal) => return Ok(refusal),
                 };
                 // What was confirmed is a call of this server, not of another one with its name.
                 if !self.shared.post(&self.way.server).is_some_and(|present| Arc::ptr_eq(&present, &post)) {
-                    return Ok(record.refused("its server is not there any more, or was changed meanwhile: ask again"));
+                    return Ok(record.refused(CHANGED));
                 }
                 (record, asking.ask(self.params()).await)
             }
@@ -87,7 +90,7 @@ impl Calling<'_> {
     }
 
     /// Waits for the decision of whoever may call this, if one is needed.
-    async fn confirmed<'r>(&self, mut record: Record<'r>) -> Result<Record<'r>, Called> {
+    async fn confirmed<'r>(&self, post: &Post, mut record: Record<'r>) -> Result<Record<'r>, Called> {
         if !self.way.what.needs_confirmation {
             return Ok(record);
         }
@@ -113,7 +116,11 @@ impl Calling<'_> {
             Err(error) => return Err(record.refused(&format!("its confirmation could not be asked for: {error}"))),
         };
         record.approval = Some(waiting.id().to_owned());
-        match waiting.decided().await.verdict {
+        let decided = tokio::select! {
+            decided = waiting.decided() => decided,
+            () = post.over.cancelled() => return Err(record.refused(CHANGED)),
+        };
+        match decided.verdict {
             verdict if verdict.allows() => Ok(record),
             Verdict::Deny { reason } => {
                 Err(record.refused_because(&format!("it was not confirmed: {reason}"), "it was not confirmed"))

@@ -54,7 +54,7 @@ struct Life<'a> {
 impl Life<'_> {
     /// One life, whose evidence is gathered. How the next one is to begin, if this one ended by its beginning.
     async fn examine(&self, opening: Opening, evidence: &mut Evidence) -> Option<Opening> {
-        let far = match Far::open(self.server, self.owner, self.limits) {
+        let far = match Far::open(self.server, self.owner, self.limits).await {
             Ok(far) => far,
             Err(error) => {
                 evidence.ended = Some(Ended { how: format!("could not be started: {error}"), after: Duration::ZERO });
@@ -128,7 +128,7 @@ impl Life<'_> {
     /// Starts it once more, and asks for its tools without a handshake: a legacy server should not answer that.
     async fn ask_unshaken(&self, evidence: &mut Evidence) {
         let Reach::Process { .. } = self.server.reach else { return };
-        let Ok(far) = Far::open(self.server, self.owner, self.limits) else { return };
+        let Ok(far) = Far::open(self.server, self.owner, self.limits).await else { return };
         let (mut driver, half) = Driver::new(far, self.server.dialect, EVERYTHING);
         let patience = evidence.first_byte_at.unwrap_or_default() * 2 + ANYWAY_TIMEOUT;
         driver.ask_anyway("tools/list", patience).await;

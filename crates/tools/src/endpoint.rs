@@ -163,7 +163,7 @@ impl ServerHandler for Endpoint {
             .build();
         let servers: Vec<String> = self.shared().posts().iter().map(|post| post.name.to_string()).collect();
         let instructions =
-            format!("The tools of {} servers, each named SERVER__TOOL: {}.", servers.len(), servers.join(", "));
+            format!("The tools of {} servers, most of them named SERVER__TOOL: {}.", servers.len(), servers.join(", "));
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("switchboard", env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions)

@@ -5,9 +5,13 @@ mod bounded;
 mod http;
 mod pipes;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use supervise::{Exit, Ladder, Launch, Owner, SpawnError};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::limits::Limits;
 use crate::settings::{Reach, Server};
@@ -51,8 +55,22 @@ pub(crate) enum End {
 }
 
 impl Far {
-    /// Starts the process, or makes ready to connect.
-    pub(crate) fn open(server: &Server, owner: Owner, limits: &Limits) -> Result<Self, OpenError> {
+    /// Starts the process, or makes ready to connect, if that does not take too long: a program can lie where nothing answers.
+    pub(crate) async fn open(server: &Server, owner: Owner, limits: &Limits) -> Result<Self, OpenError> {
+        let within = server.timeouts.spawn;
+        let (server, limits) = (server.clone(), limits.clone());
+        let opening = spawn_blocking(move || Self::open_now(&server, owner, &limits));
+        match timeout(within, opening).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(error)) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => Err(OpenError::TooSlow(within)),
+            },
+            Err(_) => Err(OpenError::TooSlow(within)),
+        }
+    }
+
+    fn open_now(server: &Server, owner: Owner, limits: &Limits) -> Result<Self, OpenError> {
         match &server.reach {
             Reach::Process { command, env, cwd, rlimits } => {
                 let (program, args) = command.split_first().ok_or(OpenError::NoCommand)?;
@@ -172,6 +190,8 @@ impl Far {
 pub(crate) enum OpenError {
     #[error("`command` is empty: name the program and its arguments")]
     NoCommand,
+    #[error("it was not started within {0:?}")]
+    TooSlow(Duration),
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     #[error("{0}")]

@@ -266,15 +266,22 @@ impl Shared {
 
     /// Why there is no tool of that name.
     pub(crate) fn unknown_tool(&self, name: &str) -> ErrorData {
-        let put_aside = self.posts().iter().find_map(|post| {
-            let catalog = Arc::clone(&post.status().catalog);
-            let own = name.strip_prefix(&*post.server.prefix)?.trim_start_matches('_');
-            let one = catalog.quarantined.iter().find(|one| one.name == own)?;
-            Some(format!("the tool `{name}` cannot be used: {} at {}", one.why, one.path))
+        let offers = self.offers();
+        let why = self.posts().iter().find_map(|post| {
+            let own = name.strip_prefix(&*post.server.prefix)?.strip_prefix("__")?;
+            let status = post.status();
+            let server = &post.name;
+            if let Some(one) = status.catalog.quarantined.iter().find(|one| one.name == own) {
+                return Some(format!("the tool `{name}` cannot be used: {} at {}", one.why, one.path));
+            }
+            if !status.state.is_usable() {
+                let reason = status.reason.as_deref().unwrap_or("it has not listed its tools yet");
+                return Some(format!("the tool server {server} is {}: {reason}", status.state.name()));
+            }
+            Some(format!("the tool server {server} has no tool `{name}`: it has {}", few(&offers.tools_of(server))))
         });
-        let why =
-            put_aside.unwrap_or_else(|| format!("unknown tool `{name}`: `tools/list` names those that there are"));
-        ErrorData::invalid_params(why, None)
+        let unknown = || format!("unknown tool `{name}`: `tools/list` names those that there are");
+        ErrorData::invalid_params(why.unwrap_or_else(unknown), None)
     }
 
     /// Tells of every change of what is offered.
@@ -402,6 +409,14 @@ async fn sweep(shared: std::sync::Weak<Shared>) {
             None => return,
         }
     }
+}
+
+/// The first names of a list that may be long.
+fn few(names: &[String]) -> String {
+    const NAMES_MAX: usize = 12;
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ") + &more
 }
 
 pub(crate) fn unix_ms() -> i64 {

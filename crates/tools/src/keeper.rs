@@ -122,7 +122,7 @@ impl Keeper {
         };
         let started = Instant::now();
         let server = &self.post.server;
-        let far = match Far::open(server, self.shared.owner, &self.shared.limits) {
+        let far = match Far::open(server, self.shared.owner, &self.shared.limits).await {
             Ok(far) => far,
             Err(error) => return broke_early(&error, opening),
         };
@@ -365,6 +365,7 @@ fn unknown_names(server: &Server, lists: &Lists) -> Vec<String> {
 fn broke_early(error: &OpenError, opening: Opening) -> Ended {
     let reason = match error {
         OpenError::Spawn(error) => error.reason(),
+        OpenError::TooSlow(_) => EndReason::StartRefused,
         OpenError::NoCommand | OpenError::Http(_) => EndReason::CouldNotStart,
     };
     Ended::Broke { reason, words: error.to_string().into(), opening }

@@ -128,6 +128,7 @@ fn without_a_file_there_are_defaults() {
         tools_starting_max = 4                   # default
         tools_line_bytes_max = "16MiB"           # default
         tools_calls_max = 64                     # default
+        tools_call_max = "1h"                    # default
         tools_listed_max = 1024                  # default
         tools_listed_bytes_max = "16MiB"         # default
         tools_page_max = 1000                    # default

@@ -35,7 +35,7 @@ Exit codes: 0 it succeeded; 1 it failed and says why; 2 it could not be called."
 pub(super) struct Call {
     /// The name that it is offered under, such as files__read_file
     name: String,
-    /// Its arguments, a JSON object; \"-\" reads them from stdin
+    /// Its arguments, a JSON object; `-` reads them from stdin
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
 }

@@ -41,7 +41,8 @@ pub(super) async fn run(list: &List, flags: &ServerFlags) -> Result<ExitCode> {
 /// Starts one anew.
 pub(super) async fn restart(name: &str, flags: &ServerFlags) -> Result<ExitCode> {
     let path = format!("/api/tools/{}/restart", segment(name));
-    let restarting = |_: &Value| format!("{} is restarting\n", cell(&name.into()));
+    let restarting =
+        |_: &Value| format!("{} is started anew: `switchboard tools` shows what comes of it\n", cell(&name.into()));
     flags.ask(async |server| server.post(&path, &json!({})).await, restarting).await
 }
 
@@ -75,7 +76,11 @@ fn remark(server: &Value) -> Option<String> {
         1 => Some(format!("1 finding: `switchboard tools list {name}` shows it")),
         many => Some(format!("{many} findings: `switchboard tools list {name}` shows them")),
     };
-    let said: Vec<String> = server["reason"].as_str().map(escaped).into_iter().chain(findings).collect();
+    let reason = match server["state"].as_str() {
+        Some("starting") => &server["last_end"],
+        _ => &server["reason"],
+    };
+    let said: Vec<String> = reason.as_str().map(escaped).into_iter().chain(findings).collect();
     (!said.is_empty()).then(|| format!("{name}: {}", said.join("; ")))
 }
 

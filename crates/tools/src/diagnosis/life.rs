@@ -61,7 +61,7 @@ fn end(reading: &Reading<'_>, ended: &Ended) -> Finding {
     let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
     let last = last.map(|line| format!("; its stderr ends with: {line}")).unwrap_or_default();
     if ended.how.starts_with(NEVER_THERE) {
-        let fix = "mend what is named, and check again";
+        let fix = "install it or correct `command`, its directory, or the address; `which NAME` says whether a program is found";
         return Place::nowhere().shows(Code::D10, Severity::Error, format!("it {}", ended.how), fix);
     }
     let what = format!("it {} after {}, {waited}{last}", ended.how, said(ended.after));

@@ -94,7 +94,7 @@ impl Http {
         self.sending.spawn(async move {
             sent.await.map_err(|error| Unsent {
                 number,
-                why: query.map_or_else(|| words(&error), |query| words(&error).replace(&*query, "…")),
+                why: query.map_or_else(|| why(&error), |query| why(&error).replace(&*query, "…")),
                 may_have_arrived: may_have_arrived(&error),
             })
         });
@@ -205,6 +205,20 @@ where
             Poll::Ready(done) => done,
             Poll::Pending => sent.await,
         }
+    }
+}
+
+/// Why a message did not arrive.
+fn why(error: &StreamableHttpError<reqwest::Error>) -> String {
+    match error {
+        StreamableHttpError::Client(error) => words(error),
+        StreamableHttpError::AuthRequired(wanted) => {
+            format!(
+                "it wants to know who asks ({}): set `Authorization` among its headers",
+                wanted.www_authenticate_header
+            )
+        }
+        other => words(other),
     }
 }
 

@@ -130,7 +130,11 @@ impl Pipes {
         }
     }
 
-    pub(super) async fn stop(self, ladder: Ladder) -> Exit {
+    pub(super) async fn stop(mut self, ladder: Ladder) -> Exit {
+        if self.is_over {
+            // One that has just ended by itself was not stopped by us.
+            self.exit().await;
+        }
         self.child.stop(ladder).await
     }
 

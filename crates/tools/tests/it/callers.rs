@@ -129,3 +129,25 @@ async fn a_question_reaches_no_other_caller_with_the_same_key() {
     }
     house.host.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_whose_caller_left_while_it_was_made_keeps_no_place() {
+    let (house, endpoint) = house(Vec::new(), Limits { listeners_max: 8, ..Limits::default() });
+    for looks in (0..8).cycle().take(200) {
+        let connecting = connect(&endpoint, "leaver");
+        tokio::select! {
+            biased;
+            _ = connecting => {}
+            () = async {
+                for _ in 0..looks {
+                    tokio::task::yield_now().await;
+                }
+            } => {}
+        }
+    }
+    for _ in 0..4 {
+        let served = async || (connect(&endpoint, "other").await.status() == StatusCode::OK).then_some(());
+        crate::meetings::until("there is a place", served).await;
+    }
+    house.host.stop().await;
+}

@@ -72,6 +72,16 @@ pub(crate) fn script(then: &str) -> Server {
     shell("g", &script)
 }
 
+/// A legacy server that ends when it is asked what it does not know.
+pub(crate) fn fragile() -> Server {
+    let mut server = script(":");
+    let tools::Reach::Process { command, .. } = &mut server.reach else { unreachable!() };
+    let script =
+        command[2].to_str().unwrap().replace("case $line in", "case $line in *'\"server/discover\"'*) exit 1;;");
+    command[2] = script.into();
+    server
+}
+
 pub(crate) fn shell(name: &str, script: &str) -> Server {
     let command = ["sh", "-c", script].map(Into::into).to_vec();
     let (env, cwd) = (Vec::new(), ".".into());

@@ -116,3 +116,25 @@ async fn nothing_is_left_running_after_a_stop() {
     println!("all stopped after {:?}", begun.elapsed());
     assert!(pids.iter().all(|pid| !runs(*pid)));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_of_what_is_new_is_asked_it_once() {
+    let house = House::start(vec![crate::hostile::fragile()]);
+    let first = house.until_ready("g").await;
+    assert_eq!(first.restarts, 1, "it died of `server/discover`");
+    kill(first.pid.unwrap());
+    house.until("g", |view| view.state == ServerState::Ready && view.pid != first.pid).await;
+    assert_eq!(house.view("g").restarts, 2, "it was started once more");
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_without_end_has_one() {
+    let limits = tools::Limits { call_max: Duration::from_millis(300), ..tools::Limits::default() };
+    let house = House::of(tools::Plan { limits, ..crate::house::plan(vec![server("g", "dual")]) });
+    house.until_ready("g").await;
+    let result = house.call("g__sleep", json!({ "ms": 100_000 })).await;
+    assert_eq!(result["_meta"]["switchboard/failure"]["kind"], "timed_out", "{result}");
+    assert!(text(&result).contains("300ms"), "{result}");
+    house.host.stop().await;
+}

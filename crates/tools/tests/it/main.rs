@@ -21,6 +21,7 @@ mod office;
 mod over_http;
 mod subscribed;
 mod turns;
+mod uncertain;
 mod unread;
 mod unusable;
 mod versions;

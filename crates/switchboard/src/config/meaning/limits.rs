@@ -221,6 +221,12 @@ fn set_tools(section: &mut SectionReader<'_, '_>, limits: &mut tools::Limits) {
         "Calls of one tool server that may be under way; the next one waits.",
     );
     section.set(
+        &mut limits.call_max,
+        "tools_call_max",
+        &Kind::duration(SECOND..=30 * DAY),
+        "How long a call may take in all, however often its server tells of progress.",
+    );
+    section.set(
         &mut limits.listed_max,
         "tools_listed_max",
         &count,

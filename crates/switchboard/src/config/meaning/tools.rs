@@ -100,7 +100,12 @@ fn process(section: &mut SectionReader<'_, '_>, variables: &BTreeMap<String, Str
     let literal =
         section.hidden("variables", &Kind::variables(), "Variables with their values, which are shown nowhere.");
     let env = environment(section, &names.unwrap_or_default(), literal.unwrap_or_default(), variables);
-    let cwd: Option<PathBuf> = section.optional_or("cwd", &Kind::path(), default("."), "Where it starts.");
+    let cwd: Option<PathBuf> = section.optional_or(
+        "cwd",
+        &Kind::path(),
+        default("."),
+        "Where it starts; the default is where Switchboard itself was started.",
+    );
     let wide = |number: Option<usize>| number.map(|number| number as u64);
     let rlimits = Rlimits {
         open_files: wide(section.optional(

@@ -16,6 +16,10 @@ pub(super) enum Unanswerable {
     Unknown(String, String),
     #[error("{0} is missing: {1}")]
     Missing(String, String),
+    #[error("{0} must be of the type {1}")]
+    OfAnotherType(String, String),
+    #[error("{0} must be one of {1}")]
+    NoChoice(String, String),
     #[error("the answer to {0} is neither a text nor a list of texts")]
     NoText(String),
 }
@@ -40,8 +44,33 @@ fn form(schema: &Value, given: &Map<String, Value>) -> Result<Value, Unanswerabl
         if let Some(missing) = needed.find(|name| !given.contains_key(*name)) {
             return Err(Unanswerable::Missing(quoted(missing), there_are(&fields)));
         }
+        for (name, value) in given {
+            check_value(name, value, &schema["properties"][name])?;
+        }
     }
     Ok(json!({ "action": "accept", "content": given }))
+}
+
+/// Forms have only plain fields: texts, numbers, booleans, choices, and lists of choices.
+fn check_value(name: &str, value: &Value, field: &Value) -> Result<(), Unanswerable> {
+    let fits = match field["type"].as_str() {
+        Some("string") => value.is_string(),
+        Some("number") => value.is_number(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("boolean") => value.is_boolean(),
+        Some("array") => value.is_array(),
+        _ => true,
+    };
+    if !fits {
+        return Err(Unanswerable::OfAnotherType(quoted(name), cell(&field["type"])));
+    }
+    match field["enum"].as_array() {
+        Some(choices) if !choices.contains(value) => {
+            let choices: Vec<String> = choices.iter().map(cell).collect();
+            Err(Unanswerable::NoChoice(quoted(name), choices.join(", ")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// As the agent is told: a list of texts for each question.

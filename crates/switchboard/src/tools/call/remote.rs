@@ -4,8 +4,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
 
-use super::super::unknown;
-use crate::escape::escaped;
+use crate::config::nearest;
+use crate::escape::{escaped, escaped_line};
 use crate::server::Server;
 
 /// What may be on its way between us and the proxy.
@@ -25,9 +25,12 @@ pub(super) async fn call(server: &Server, name: &str, arguments: Map<String, Val
     let talking = async {
         // The list comes first: who mistypes is told what there is, and arguments that travel in headers are known by it.
         let names = talk.names().await?;
-        if !names.iter().any(|other| other == name) {
-            bail!(unknown("tool", name, names.iter().map(String::as_str)));
+        if !names.iter().any(|other| other == name)
+            && let Some(near) = nearest(name, names.iter().map(String::as_str))
+        {
+            bail!("there is no tool {:?}: did you mean {near:?}?", escaped_line(name));
         }
+        // If there is none, the server says why.
         talk.ask("tools/call", json!({ "name": name, "arguments": arguments })).await
     };
     tokio::select! {

@@ -25,6 +25,8 @@ impl Driver {
                     self.first_byte_at.get_or_insert(self.started.elapsed());
                     self.read();
                     self.see_all();
+                    // What it asks and nobody takes is refused.
+                    self.catch_up();
                 }
                 Arrived::Room | Arrived::Undelivered { .. } => {}
             }
