@@ -307,6 +307,7 @@ pub async fn serve(listener: TcpListener, front: Front, stop: impl Future<Output
         stopping.tools.idle(grace).await;
         // Those that have not are told how far they came.
         stopping.tools.stop().await;
+        stopping.mcp.answered(grace).await;
         stopping.end_streams();
     };
     let router = route::router(routes(), &desk);

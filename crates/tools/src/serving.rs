@@ -4,15 +4,16 @@ use std::convert::Infallible;
 use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use rmcp::ServiceExt;
 use rmcp::model::ProtocolVersion;
-use rmcp::transport::common::http_header::HEADER_MCP_PROTOCOL_VERSION;
+use rmcp::transport::common::http_header::{HEADER_MCP_METHOD, HEADER_MCP_PROTOCOL_VERSION};
 use rmcp::transport::streamable_http_server::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -41,6 +42,24 @@ pub struct HttpEndpoint {
     places_min: usize,
     stop: CancellationToken,
     host: Host,
+    /// Requests whose answers are not sent yet.
+    awaited: Arc<AtomicUsize>,
+}
+
+/// A request whose answer is not sent yet.
+struct Awaited(Arc<AtomicUsize>);
+
+impl Awaited {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl HttpEndpoint {
@@ -67,7 +86,17 @@ impl HttpEndpoint {
         let made_for = host.clone();
         let make = move || Endpoint::new(&made_for).ok_or_else(|| io::Error::other("too many callers are connected"));
         let service = StreamableHttpService::new(make, Arc::clone(&connections), config);
-        Self { service, connections, visits, idle_max, places, places_min, stop, host: host.clone() }
+        Self {
+            service,
+            connections,
+            visits,
+            idle_max,
+            places,
+            places_min,
+            stop,
+            host: host.clone(),
+            awaited: Arc::default(),
+        }
     }
 
     /// Answers one request, which has a [`Caller`] among its extensions.
@@ -100,6 +129,7 @@ impl HttpEndpoint {
         if named.is_none() && !is_modern(request.headers()) {
             return self.connect(key, request).await;
         }
+        let awaited = is_answered_once(&request).then(|| Awaited::new(&self.awaited));
         let is_farewell = request.method() == Method::DELETE;
         let mut response = self.service.handle(request).await;
         // Official clients take anything but these two for a failure to end the connection.
@@ -111,7 +141,7 @@ impl HttpEndpoint {
         }
         // In use until its last byte is sent.
         match response.body().size_hint().exact() {
-            None => response.map(|body| body.map_frame(move |frame| (frame, &visit).0).boxed()),
+            None => response.map(|body| body.map_frame(move |frame| (frame, &visit, &awaited).0).boxed()),
             Some(_) => response,
         }
     }
@@ -144,6 +174,17 @@ impl HttpEndpoint {
         self.close(self.visits.end_of(key)).await;
     }
 
+    /// Waits until every request that has an answer has had it, at most for so long.
+    pub async fn answered(&self, within: Duration) {
+        const LOOK: Duration = Duration::from_millis(20);
+        let all_answered = async {
+            while self.awaited.load(Ordering::Relaxed) > 0 {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(within, all_answered).await.ok();
+    }
+
     /// Ends every connection.
     pub fn end(&self) {
         self.stop.cancel();
@@ -156,6 +197,12 @@ impl HttpEndpoint {
             }
         }
     }
+}
+
+/// Whether the answer has an end: callers listen for as long as they like.
+fn is_answered_once<B>(request: &Request<B>) -> bool {
+    let method = request.headers().get(HEADER_MCP_METHOD).map(HeaderValue::as_bytes);
+    request.method() == Method::POST && method != Some(b"subscriptions/listen")
 }
 
 /// Whether a request stands for itself: those of the older era have no such header, or an older version in it.

@@ -1,6 +1,7 @@
 //! `switchboard tools` with real tool servers, which are those of the gallery: checked, called, and offered over stdio.
 
 mod client;
+mod ended;
 mod shared;
 
 use std::path::PathBuf;

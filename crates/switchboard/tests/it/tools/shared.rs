@@ -8,7 +8,7 @@ use crate::command::State;
 use crate::served::Served;
 
 /// A server whose tool servers have all been started.
-fn serve<'a>(state: &'a State, servers: &[(&str, &str)]) -> Served<'a> {
+pub(super) fn serve<'a>(state: &'a State, servers: &[(&str, &str)]) -> Served<'a> {
     configure(state, servers);
     let served = Served::start(state);
     served.wait_until("started", |served| {
@@ -42,7 +42,10 @@ fn tool_servers_are_listed_shown_and_restarted() {
     assert!(unknown.stderr.contains("did you mean \"good\"?"), "{}", unknown.stderr);
     let pid = |served: &Served<'_>| served.json(&["tools", "list", "good"])["pid"].clone();
     let before = pid(&served);
-    assert_eq!(served.command(&["tools", "restart", "good"]).stdout, "good is restarting\n");
+    assert_eq!(
+        served.command(&["tools", "restart", "good"]).stdout,
+        "good is started anew: `switchboard tools` shows what comes of it\n"
+    );
     served.wait_until("another process", |served| ![before.clone(), Value::Null].contains(&pid(served)));
     served.stop();
 }
