@@ -19,6 +19,8 @@ mod logged;
 mod meetings;
 mod office;
 mod over_http;
+mod pipe;
+mod progress;
 mod subscribed;
 mod turns;
 mod unread;
