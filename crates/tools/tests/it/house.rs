@@ -169,6 +169,8 @@ pub(crate) struct Heard {
     pub(crate) logs: Vec<String>,
     pub(crate) asked: Vec<String>,
     pub(crate) tool_list_changes: usize,
+    pub(crate) prompt_list_changes: usize,
+    pub(crate) resource_list_changes: usize,
     pub(crate) updates: Vec<String>,
 }
 
@@ -250,6 +252,14 @@ impl ClientHandler for Listener {
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.note(|heard| heard.tool_list_changes += 1);
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.note(|heard| heard.prompt_list_changes += 1);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.note(|heard| heard.resource_list_changes += 1);
     }
 
     async fn on_resource_updated(&self, params: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
