@@ -112,5 +112,6 @@ async fn a_server_that_asks_a_legacy_caller_again_and_again_is_given_up() {
     }
     assert_eq!(house.called(), ["g t failed"]);
     assert_eq!(sent(&house, "tools/call").len(), 4);
+    assert_eq!(caller.heard().asked.len(), 3, "what would not be passed on is not asked");
     house.host.stop().await;
 }
