@@ -46,6 +46,14 @@ pub(crate) fn tools(has_extra: bool) -> Vec<Value> {
     tools
 }
 
+/// The tools of those whose shelf is open.
+pub(crate) fn shelf_tools() -> [Value; 2] {
+    [
+        tool("add_prompt", "Adds the prompt `thank`", &json!({})),
+        tool("add_resource", "Adds the resource `gallery://farewell`", &json!({})),
+    ]
+}
+
 fn tool(name: &str, description: &str, properties: &Value) -> Value {
     let names: Vec<&String> = properties.as_object().map(|properties| properties.keys().collect()).unwrap_or_default();
     json!({
@@ -64,8 +72,7 @@ fn tool(name: &str, description: &str, properties: &Value) -> Value {
 pub(crate) fn call(request: &Request) -> Result<Value, Failure> {
     let name = request.params["name"].as_str().unwrap_or_default();
     let arguments = &request.params["arguments"];
-    let has_extra = request.server.state().has_extra;
-    let Some(tool) = tools(has_extra).into_iter().find(|tool| tool["name"] == name) else {
+    let Some(tool) = request.server.tools().into_iter().find(|tool| tool["name"] == name) else {
         return Err(Failure::new(INVALID_PARAMS, format!("Unknown tool: {name}")));
     };
     let required = tool["inputSchema"]["required"].as_array().cloned().unwrap_or_default();
@@ -87,6 +94,8 @@ pub(crate) fn call(request: &Request) -> Result<Value, Failure> {
         "roots" => roots(request),
         "touch" => Ok(touch(request)),
         "change" => Ok(change(request)),
+        "add_prompt" => Ok(add_prompt(request)),
+        "add_resource" => Ok(add_resource(request)),
         "environment" => Ok(environment()),
         _ => Ok(text("here I am")),
     }
@@ -200,8 +209,20 @@ fn touch(request: &Request) -> Value {
 
 fn change(request: &Request) -> Value {
     request.server.state().has_extra = true;
-    request.server.tell_tools_changed();
+    request.server.tell_changed("tools");
     text("there is a new tool")
+}
+
+fn add_prompt(request: &Request) -> Value {
+    request.server.state().has_thanks = true;
+    request.server.tell_changed("prompts");
+    text("there is a new prompt")
+}
+
+fn add_resource(request: &Request) -> Value {
+    request.server.state().has_farewell = true;
+    request.server.tell_changed("resources");
+    text("there is a new resource")
 }
 
 fn environment() -> Value {

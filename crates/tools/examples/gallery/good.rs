@@ -27,14 +27,20 @@ pub(crate) struct Eras {
     modern: bool,
     tools_per_page: usize,
     answers_unknown_methods: bool,
+    /// Whether there are tools that put something on the shelf.
+    has_open_shelf: bool,
 }
 
 impl Eras {
     pub(crate) const DUAL: Self =
-        Self { legacy: true, modern: true, tools_per_page: 100, answers_unknown_methods: true };
+        Self { legacy: true, modern: true, tools_per_page: 100, answers_unknown_methods: true, has_open_shelf: false };
     pub(crate) const LEGACY: Self = Self { modern: false, tools_per_page: 2, ..Self::DUAL };
     pub(crate) const MODERN: Self = Self { legacy: false, ..Self::DUAL };
     pub(crate) const DEAF: Self = Self { answers_unknown_methods: false, ..Self::LEGACY };
+
+    pub(crate) const fn with_open_shelf(self) -> Self {
+        Self { has_open_shelf: true, ..self }
+    }
 }
 
 /// Serves until stdin is closed.
@@ -65,6 +71,9 @@ pub(crate) struct State {
     subscribed: BTreeSet<String>,
     /// Whether the tool that `change` adds is there.
     pub(crate) has_extra: bool,
+    /// Whether what `add_prompt` and `add_resource` add is on the shelf.
+    pub(crate) has_thanks: bool,
+    pub(crate) has_farewell: bool,
     /// What the resource `gallery://counter` holds.
     pub(crate) counter: u64,
 }
@@ -180,7 +189,7 @@ impl Server {
     fn listen(&self, request: &Request) {
         let wanted = &request.params["notifications"];
         let mut heard = json!({});
-        for name in ["toolsListChanged", "resourceSubscriptions"] {
+        for name in ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"] {
             if let Some(wanted) = wanted.get(name) {
                 heard[name] = wanted.clone();
             }
@@ -191,9 +200,20 @@ impl Server {
         self.state().listeners.push((request.id.clone(), heard));
     }
 
-    /// Tells every host that wants to hear it.
-    pub(crate) fn tell_tools_changed(&self) {
-        self.tell("notifications/tools/list_changed", &json!({}), |_| true, |heard| heard["toolsListChanged"] == true);
+    /// All tools that there are now.
+    pub(crate) fn tools(&self) -> Vec<Value> {
+        let mut tools = calls::tools(self.state().has_extra);
+        if self.eras.has_open_shelf {
+            tools.extend(calls::shelf_tools());
+        }
+        tools
+    }
+
+    /// Tells every host that wants to hear it that `tools`, `prompts` or `resources` are others than before.
+    pub(crate) fn tell_changed(&self, list: &str) {
+        let field = format!("{list}ListChanged");
+        let method = format!("notifications/{list}/list_changed");
+        self.tell(&method, &json!({}), |_| true, |heard| heard[&field] == true);
     }
 
     /// Tells every host that subscribed to this resource.
@@ -228,11 +248,12 @@ impl Request {
                 Ok(json!({"supportedVersions": [MODERN], "capabilities": capabilities()}))
             }
             (_, "tools/list") => self.tools(),
-            (_, "resources/list") => Ok(shelf::resources()),
+            (_, "resources/list") => Ok(shelf::resources(&self.server.state())),
             (_, "resources/templates/list") => Ok(shelf::templates()),
             (_, "resources/read") => shelf::read(self),
-            (_, "prompts/list") => Ok(shelf::prompts()),
+            (_, "prompts/list") => Ok(shelf::prompts(&self.server.state())),
             (_, "prompts/get") => shelf::prompt(&self.params),
+            (_, "completion/complete") => shelf::complete(&self.params),
             (_, method) => Err(Failure::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))),
         }
     }
@@ -256,7 +277,7 @@ impl Request {
     }
 
     fn tools(&self) -> Result<Value, Failure> {
-        let tools = calls::tools(self.server.state().has_extra);
+        let tools = self.server.tools();
         let cursor = self.params["cursor"].as_str().unwrap_or("0");
         let unknown = || Failure::new(INVALID_PARAMS, format!("Invalid cursor: {cursor}"));
         let start = cursor.parse::<usize>().ok().filter(|start| *start < tools.len()).ok_or_else(unknown)?;
@@ -281,7 +302,7 @@ impl Request {
             if result.get("resultType").is_none() {
                 result["resultType"] = json!("complete");
             }
-            if !matches!(self.method.as_str(), "tools/call" | "prompts/get") {
+            if !matches!(self.method.as_str(), "tools/call" | "prompts/get" | "completion/complete") {
                 result["ttlMs"] = json!(0);
                 result["cacheScope"] = json!("private");
             }
@@ -365,5 +386,11 @@ fn server_info() -> Value {
 }
 
 fn capabilities() -> Value {
-    json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "prompts": {}, "logging": {}})
+    json!({
+        "tools": {"listChanged": true},
+        "resources": {"listChanged": true, "subscribe": true},
+        "prompts": {"listChanged": true},
+        "completions": {},
+        "logging": {},
+    })
 }

@@ -30,10 +30,16 @@ const fn exhibit(name: &'static str, about: &'static str, play: fn(Option<Durati
     Exhibit { name, about, play }
 }
 
-const GALLERY: [Exhibit; 39] = [
+const GALLERY: [Exhibit; 41] = [
     exhibit("legacy", "good: begins with `initialize`, lists two tools a page", |_| good::serve(Eras::LEGACY)),
     exhibit("modern", "good: every request stands for itself", |_| good::serve(Eras::MODERN)),
     exhibit("dual", "good: speaks both, as the host begins", |_| good::serve(Eras::DUAL)),
+    exhibit("legacy-shelf", "good: as `legacy`, with tools that add a prompt and a resource", |_| {
+        good::serve(Eras::LEGACY.with_open_shelf());
+    }),
+    exhibit("modern-shelf", "good: as `modern`, with tools that add a prompt and a resource", |_| {
+        good::serve(Eras::MODERN.with_open_shelf());
+    }),
     exhibit("slow", "good: as `dual`, but only after MS (6000) milliseconds", processes::slow),
     exhibit("deaf-to-discover", "good: as `legacy`, but says nothing to methods it does not know", |_| {
         good::serve(Eras::DEAF);

@@ -1,14 +1,23 @@
-//! The resources and the prompt of the good servers.
+//! The resources and the prompts of the good servers, and how their arguments can go on.
 
 use serde_json::{Value, json};
 
-use super::good::{Failure, INVALID_PARAMS, Request};
+use super::good::{Failure, INVALID_PARAMS, Request, State};
 
-pub(crate) fn resources() -> Value {
-    json!({"resources": [
-        {"uri": "gallery://greeting", "name": "greeting", "description": "A greeting", "mimeType": "text/plain"},
-        {"uri": "gallery://counter", "name": "counter", "description": "What `touch` counts", "mimeType": "text/plain"},
-    ]})
+/// Whom one can greet or thank.
+const NAMES: [&str; 3] = ["ada", "alan", "grace"];
+/// Numbers that one can read.
+const NUMBERS: [&str; 3] = ["1", "10", "2"];
+
+pub(crate) fn resources(state: &State) -> Value {
+    let mut resources = vec![
+        json!({"uri": "gallery://greeting", "name": "greeting", "description": "A greeting", "mimeType": "text/plain"}),
+        json!({"uri": "gallery://counter", "name": "counter", "description": "What `touch` counts", "mimeType": "text/plain"}),
+    ];
+    if state.has_farewell {
+        resources.push(json!({"uri": "gallery://farewell", "name": "farewell", "mimeType": "text/plain"}));
+    }
+    json!({ "resources": resources })
 }
 
 pub(crate) fn templates() -> Value {
@@ -21,6 +30,7 @@ pub(crate) fn read(request: &Request) -> Result<Value, Failure> {
     let uri = request.params["uri"].as_str().unwrap_or_default();
     let text = match uri.strip_prefix("gallery://").unwrap_or_default() {
         "greeting" => "hello".to_owned(),
+        "farewell" if request.server.state().has_farewell => "goodbye".to_owned(),
         "counter" => request.server.state().counter.to_string(),
         path => match path.strip_prefix("number/") {
             Some(number) => number.to_owned(),
@@ -30,9 +40,25 @@ pub(crate) fn read(request: &Request) -> Result<Value, Failure> {
     Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}))
 }
 
-pub(crate) fn prompts() -> Value {
+pub(crate) fn prompts(state: &State) -> Value {
     let argument = json!({"name": "name", "description": "Whom to greet", "required": true});
-    json!({"prompts": [{"name": "greet", "description": "Greets somebody", "arguments": [argument]}]})
+    let mut prompts = vec![json!({"name": "greet", "description": "Greets somebody", "arguments": [argument]})];
+    if state.has_thanks {
+        prompts.push(json!({"name": "thank", "description": "Thanks somebody"}));
+    }
+    json!({ "prompts": prompts })
+}
+
+/// How the argument of the prompt or of the template can go on.
+pub(crate) fn complete(params: &Value) -> Result<Value, Failure> {
+    let all = match (params["ref"]["name"].as_str(), params["ref"]["uri"].as_str()) {
+        (Some("greet"), _) => NAMES,
+        (_, Some("gallery://number/{n}")) => NUMBERS,
+        _ => return Err(Failure::new(INVALID_PARAMS, format!("Nothing to complete: {}", params["ref"]))),
+    };
+    let begun = params["argument"]["value"].as_str().unwrap_or_default();
+    let values: Vec<&str> = all.into_iter().filter(|word| word.starts_with(begun)).collect();
+    Ok(json!({"completion": {"values": values, "total": values.len(), "hasMore": false}}))
 }
 
 pub(crate) fn prompt(params: &Value) -> Result<Value, Failure> {

@@ -1,5 +1,7 @@
 //! Callers over HTTP that take much and give nothing back: none keeps others out.
 
+use std::time::Duration;
+
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -37,6 +39,16 @@ async fn connect(endpoint: &HttpEndpoint, key: &str) -> Answer {
     ask(endpoint, key, &[], &asked).await
 }
 
+/// The stream on which a legacy caller is told what belongs to no request; open until it is dropped.
+async fn listen_on(endpoint: &HttpEndpoint, key: &str, id: &str) -> Answer {
+    let request = Request::get("/mcp")
+        .header("host", "127.0.0.1")
+        .header("accept", "text/event-stream")
+        .header("mcp-session-id", id)
+        .extension(Caller::new(key, "test"));
+    endpoint.answer(request.body(Full::new(Bytes::new())).unwrap()).await
+}
+
 /// A request of a modern caller that can be asked for what a person knows.
 async fn ask_as_modern(endpoint: &HttpEndpoint, key: &str, method: &str, name: &str, mut params: Value) -> Answer {
     params["_meta"] = json!({
@@ -63,6 +75,31 @@ async fn connections_that_are_left_open_keep_nobody_out() {
     let ping = json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" });
     assert_eq!(ask(&endpoint, "modest", &[("mcp-session-id", id)], &ping).await.status(), StatusCode::OK);
     house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_nobody_uses_is_given_up_and_one_with_an_open_stream_is_not() {
+    // Given up, if at all, when the next caller comes.
+    for (caller_idle_max, left_alone) in
+        [(Duration::ZERO, StatusCode::NOT_FOUND), (Duration::from_secs(3600), StatusCode::OK)]
+    {
+        let (house, endpoint) = house(Vec::new(), Limits { caller_idle_max, ..Limits::default() });
+        let connected =
+            async || connect(&endpoint, "key").await.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let ping = json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" });
+        let pinged = async |id: &str| ask(&endpoint, "key", &[("mcp-session-id", id)], &ping).await.status();
+        let listening = connected().await;
+        let stream = listen_on(&endpoint, "key", &listening).await;
+        assert_eq!(stream.status(), StatusCode::OK);
+        let idle = connected().await;
+        assert_eq!(pinged(&idle).await, StatusCode::OK);
+        connected().await;
+        assert_eq!((pinged(&idle).await, pinged(&listening).await), (left_alone, StatusCode::OK));
+        drop(stream);
+        connected().await;
+        assert_eq!(pinged(&listening).await, left_alone, "its stream is over");
+        house.host.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

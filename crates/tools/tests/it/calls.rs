@@ -6,6 +6,7 @@ use store::{ToolCallFilter, ToolCallOutcome};
 use tools::{Caller, Dialect, Server};
 
 use crate::house::{Can, House, Lifecycle, PATIENCE, server, text, words};
+use crate::meetings::{sent, until};
 use crate::office::office;
 
 #[tokio::test]
@@ -69,13 +70,9 @@ async fn a_question_of_a_server_that_is_gone_is_taken_back() {
     let pending = async || office.approvals.list(asked.clone()).await.unwrap().len();
     let caller = Caller::new("k", "t");
     let ending = async {
-        while pending().await == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        until("it is asked", async || (pending().await > 0).then_some(())).await;
         assert!(office.house.host.restart("g"));
-        while pending().await > 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        until("it is taken back", async || (pending().await == 0).then_some(())).await;
     };
     let both = async { tokio::join!(office.house.host.call(&caller, "g__ask", json!({})), ending) };
     let (result, ()) = tokio::time::timeout(PATIENCE, both).await.unwrap();
@@ -87,23 +84,13 @@ async fn a_question_of_a_server_that_is_gone_is_taken_back() {
 async fn a_confirmation_that_nobody_waits_for_any_more_is_taken_back() {
     let office = office(vec![server("g", "dual")]).await;
     let asked = Filter { state: Some(store::ApprovalState::Pending), ..Filter::default() };
+    let pending = async || office.approvals.list(asked.clone()).await.unwrap().len();
     let caller = Caller::new("k", "t");
-    {
-        let call = office.house.host.call(&caller, "g__delete", json!({ "path": "/x" }));
-        tokio::pin!(call);
-        loop {
-            tokio::select! {
-                _ = &mut call => panic!("nobody has decided"),
-                () = tokio::time::sleep(std::time::Duration::from_millis(5)) => {}
-            }
-            if !office.approvals.list(asked.clone()).await.unwrap().is_empty() {
-                break;
-            }
-        }
+    tokio::select! {
+        result = office.house.host.call(&caller, "g__delete", json!({ "path": "/x" })) => panic!("nobody has decided: {result:?}"),
+        () = until("it is asked", async || (pending().await > 0).then_some(())) => {}
     }
-    while !office.approvals.list(asked.clone()).await.unwrap().is_empty() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    until("it is taken back", async || (pending().await == 0).then_some(())).await;
     assert_eq!(office.house.called(), ["g delete cancelled"]);
 }
 
@@ -125,25 +112,34 @@ async fn a_question_that_no_caller_can_answer_waits_for_a_person() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_confirmation_flags_of_localcowork_are_honoured() {
-    for name in ["localcowork-python", "localcowork-typescript"] {
+    for (name, plain, flagged) in [
+        ("localcowork-python", "security.scan_for_pii", "security.encrypt_file"),
+        ("localcowork-typescript", "filesystem.read_file", "filesystem.delete_file"),
+    ] {
         let theirs = Server { dialect: Dialect::LocalCowork, ..server("g", name) };
         let office = office(vec![theirs]).await;
-        let view = office.house.view("g");
-        assert!(view.state.is_usable(), "{view:?}");
-        // Without a decision nothing is called: the call ends as refused.
-        for tool in view.tools {
-            let caller = Caller::new("k", "t");
-            let call = office.house.host.call(&caller, &tool, json!({ "path": "/x" }));
-            let decided = async { office.decide(Verdict::deny("no")).await };
-            tokio::select! {
-                result = call => drop(result),
-                () = decided => {}
-            }
+        let (house, path) = (&office.house, json!({ "path": "/x" }));
+        let offered = [plain, flagged].map(|own| format!("g__{}", own.replace('.', "_")));
+        let called =
+            |tool: &str| sent(house, "tools/call").iter().filter(|call| call["params"]["name"] == tool).count();
+        tokio::select! {
+            result = house.call(&offered[0], path.clone()) => assert!(text(&result).contains("/x"), "{result}"),
+            asked = office.wanted() => panic!("nobody has to confirm this: {asked:?}"),
         }
-        let refused = office.house.called().iter().filter(|call| call.ends_with("refused")).count();
-        let cancelled = office.house.called().iter().filter(|call| call.ends_with("cancelled")).count();
-        assert!(refused + cancelled > 0, "{:?}", office.house.called());
-        office.house.host.stop().await;
+        assert_eq!(called(plain), 1);
+        let denied = async {
+            let asked = office.wanted().await;
+            assert_eq!(asked.params["tool"], flagged, "{asked:?}");
+            assert_eq!(called(flagged), 0, "it waits");
+            office.settle(&asked, Verdict::deny("not today")).await;
+        };
+        let (result, ()) = tokio::join!(house.call(&offered[1], path.clone()), denied);
+        assert!(text(&result).contains("not today"), "{result}");
+        assert_eq!(called(flagged), 0);
+        let (result, ()) = tokio::join!(house.call(&offered[1], path), office.decide(Verdict::Allow));
+        assert!(text(&result).contains("/x"), "{result}");
+        assert_eq!(called(flagged), 1);
+        house.host.stop().await;
     }
 }
 

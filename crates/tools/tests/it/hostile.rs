@@ -90,20 +90,23 @@ pub(crate) fn shell(name: &str, script: &str) -> Server {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_closes_its_stdin_is_started_again() {
-    let house = House::ready(vec![script("exec 0<&-; while :; do sleep 1; done")]).await;
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"closed"}}"#;
+    let house = House::ready(vec![script(&format!("exec 0<&-; echo '{told}'; while :; do sleep 1; done"))]).await;
     let pid = house.view("g").pid.unwrap();
     let first = house.call("g__t", json!({}));
     let second = async {
         // The first call is the one that the server takes; this one meets a closed pipe.
-        house
-            .until("g", |_| {
-                house.host.frames("g").unwrap().frames.iter().any(|frame| frame.text.contains("tools/call"))
-            })
-            .await;
+        let is_closed = |frame: &tools::Frame| frame.text == told;
+        house.until("g", |_| house.host.frames("g").unwrap().frames.iter().any(is_closed)).await;
         house.call("g__t", json!({})).await
     };
-    let (first, _) = tokio::join!(first, async { tokio::time::timeout(Duration::from_secs(3), second).await.ok() });
-    assert_eq!(first["_meta"]["switchboard/failure"]["work_may_have_run"], true, "{first}");
+    let both = async { tokio::join!(first, second) };
+    let (first, second) = tokio::time::timeout(PATIENCE, both).await.expect("both end before a call is too long");
+    for result in [first, second] {
+        let gone = json!({ "kind": "server_gone", "work_may_have_run": true });
+        assert_eq!(result["_meta"]["switchboard/failure"], gone, "{result}");
+    }
+    assert_eq!(house.called(), ["g t lost", "g t lost"]);
     house.until("g", |view| view.state == ServerState::Ready && view.pid != Some(pid)).await;
     house.host.stop().await;
 }

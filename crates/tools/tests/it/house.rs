@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, CreateMessageRequestParams,
     CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction, Implementation, ListRootsResult,
-    LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam,
-    Root, SamplingMessage,
+    LoggingMessageNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam, Root, SamplingMessage,
 };
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RoleClient, RunningService,
@@ -121,7 +120,7 @@ impl House {
             tools::serve_pipe(&host, Caller::new("key", "pipe"), reader, writer).await.ok();
         });
         let heard = Arc::<Mutex<Heard>>::default();
-        let handler = Handler { can, heard: Arc::clone(&heard) };
+        let listener = Listener { can, heard: Arc::clone(&heard) };
         let mode = match lifecycle {
             Lifecycle::Legacy => ClientLifecycleMode::Initialize,
             Lifecycle::Modern => {
@@ -129,7 +128,7 @@ impl House {
             }
         };
         let (reader, writer) = tokio::io::split(ours);
-        let client = handler.serve_with_lifecycle((reader, writer), mode).await.unwrap();
+        let client = listener.serve_with_lifecycle((reader, writer), mode).await.unwrap();
         Calling { client, heard, _serving: serving }
     }
 }
@@ -160,17 +159,18 @@ pub(crate) enum Can {
 
 /// A caller.
 pub(crate) struct Calling {
-    pub(crate) client: RunningService<RoleClient, Handler>,
+    pub(crate) client: RunningService<RoleClient, Listener>,
     heard: Arc<Mutex<Heard>>,
     _serving: JoinSet<()>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
-    pub(crate) progress: Vec<f64>,
     pub(crate) logs: Vec<String>,
     pub(crate) asked: Vec<String>,
     pub(crate) tool_list_changes: usize,
+    pub(crate) prompt_list_changes: usize,
+    pub(crate) resource_list_changes: usize,
     pub(crate) updates: Vec<String>,
 }
 
@@ -199,18 +199,18 @@ pub(crate) fn words(result: &CallToolResult) -> String {
 }
 
 /// Answers what it is asked, and keeps what it is told.
-pub(crate) struct Handler {
+pub(crate) struct Listener {
     can: Can,
     heard: Arc<Mutex<Heard>>,
 }
 
-impl Handler {
+impl Listener {
     fn note(&self, note: impl FnOnce(&mut Heard)) {
         note(&mut self.heard.lock().unwrap());
     }
 }
 
-impl ClientHandler for Handler {
+impl ClientHandler for Listener {
     fn get_info(&self) -> ClientConfig {
         let capabilities = match self.can {
             Can::Everything => {
@@ -246,16 +246,20 @@ impl ClientHandler for Handler {
         Ok(ListRootsResult::new(vec![Root::new("file:///root-of-the-caller")]))
     }
 
-    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.note(|heard| heard.progress.push(params.progress));
-    }
-
     async fn on_logging_message(&self, params: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
         self.note(|heard| heard.logs.push(params.data.to_string()));
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.note(|heard| heard.tool_list_changes += 1);
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.note(|heard| heard.prompt_list_changes += 1);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.note(|heard| heard.resource_list_changes += 1);
     }
 
     async fn on_resource_updated(&self, params: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {

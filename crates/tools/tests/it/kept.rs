@@ -1,13 +1,11 @@
 //! Servers come and go as the configuration says: in parallel, each by itself, and what did not change stays.
 
-use std::sync::Arc;
-
 use serde_json::json;
 use store::Store;
-use supervise::Owner;
-use tools::{Dialect, Era, Limits, Plan, Server, ServerState, Timeouts};
+use tools::{Dialect, Era, Plan, Server, ServerState, Timeouts};
 
-use crate::house::{House, PATIENCE, runs, server, text};
+use crate::house::{House, PATIENCE, plan, runs, server, text};
+use crate::meetings::until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_bad_server_neither_delays_nor_hides_another() {
@@ -94,9 +92,7 @@ async fn a_change_of_the_configuration_touches_only_what_changed() {
     assert_ne!(other.pid, Some(pids[1]));
     assert!(house.host.server("gone").is_none());
     assert_eq!(text(&house.call("new__echo", json!({ "text": "x" })).await), "x");
-    while runs(pids[1]) || runs(pids[2]) {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    until("the old ones are gone", async || (!runs(pids[1]) && !runs(pids[2])).then_some(())).await;
     house.host.stop().await;
     assert!(!runs(pids[0]));
 }
@@ -105,20 +101,13 @@ async fn a_change_of_the_configuration_touches_only_what_changed() {
 async fn the_tools_of_a_server_are_offered_from_memory_while_it_starts() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path().join("s.db"), store::Limits::default()).unwrap();
-    let plan = |servers| Plan {
-        servers,
-        limits: Limits::default(),
-        owner: Owner::generate(),
-        store: Some(store.clone()),
-        approvals: None,
-        notify: Arc::new(|_| {}),
-    };
+    let house = |one| House::of(Plan { store: Some(store.clone()), ..plan(vec![one]) });
     let slow = || server("slow", "slow 1500");
-    let first = House::of(plan(vec![slow()]));
+    let first = house(slow());
     let tools = first.until_ready("slow").await.tools;
     first.host.stop().await;
     store.flush().await.unwrap();
-    let second = House::of(plan(vec![slow()]));
+    let second = house(slow());
     let view = second.until("slow", |view| !view.tools.is_empty()).await;
     assert!(view.is_from_memory && view.state == ServerState::Starting, "{view:?}");
     assert_eq!(view.tools, tools);
@@ -126,7 +115,7 @@ async fn the_tools_of_a_server_are_offered_from_memory_while_it_starts() {
     assert_eq!(text(&second.call("slow__echo", json!({ "text": "x" })).await), "x");
     second.host.stop().await;
     // Another configuration is another server.
-    let third = House::of(plan(vec![server("slow", "slow 1400")]));
+    let third = house(server("slow", "slow 1400"));
     let view = third.until("slow", |view| view.state == ServerState::Starting).await;
     assert!(view.tools.is_empty());
     third.host.settled(PATIENCE).await;

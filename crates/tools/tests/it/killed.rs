@@ -1,5 +1,6 @@
 //! Whatever is killed, hangs, floods or never comes up: others go on, it comes back, and nothing is left running.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -7,6 +8,7 @@ use serde_json::json;
 use tools::{Server, ServerState, Timeouts};
 
 use crate::house::{House, runs, server, text};
+use crate::meetings::until;
 
 pub(crate) fn kill(pid: u32) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
@@ -18,10 +20,8 @@ async fn a_server_killed_in_mid_call_fails_the_call_and_comes_back() {
     let pid = house.view("victim").pid.unwrap();
     let call = house.call("victim__hang", json!({}));
     let killing = async {
-        let is_asked = |frames: Vec<tools::Frame>| frames.iter().any(|frame| frame.text.contains("tools/call"));
-        while !is_asked(house.host.frames("victim").unwrap().frames) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let is_asked = |frame: &tools::Frame| frame.text.contains("tools/call");
+        house.until("victim", |_| house.host.frames("victim").unwrap().frames.iter().any(is_asked)).await;
         kill(pid);
         Instant::now()
     };
@@ -40,16 +40,18 @@ async fn a_server_killed_in_mid_call_fails_the_call_and_comes_back() {
 async fn a_server_killed_in_a_loop_is_given_up_and_comes_back_when_asked() {
     let house = House::ready(vec![server("victim", "dual"), server("other", "dual")]).await;
     let other = house.view("other").pid;
-    let mut killed = Vec::new();
-    let mut view = house.view("victim");
-    while view.state != ServerState::Failed {
-        if let Some(pid) = view.pid.filter(|pid| view.state == ServerState::Ready && !killed.contains(pid)) {
+    let killed = RefCell::new(Vec::new());
+    let view = until("the victim is given up", async || {
+        let view = house.view("victim");
+        if let Some(pid) = view.pid.filter(|pid| view.state == ServerState::Ready && !killed.borrow().contains(pid)) {
             kill(pid);
-            killed.push(pid);
+            killed.borrow_mut().push(pid);
         }
         assert_eq!(text(&house.call("other__echo", json!({ "text": "x" })).await), "x");
-        view = house.view("victim");
-    }
+        (view.state == ServerState::Failed).then_some(view)
+    })
+    .await;
+    let killed = killed.into_inner();
     println!("given up after {} kills: {}", killed.len(), view.reason.as_deref().unwrap_or_default());
     assert!(view.reason.unwrap().contains("SIGKILL"));
     assert_eq!(house.view("other").pid, other);

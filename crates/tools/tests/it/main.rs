@@ -3,11 +3,13 @@
 #![expect(clippy::print_stdout, reason = "a test that measures says what it has measured")]
 #![expect(deprecated, reason = "older servers take samples, whatever the newest version advises")]
 
+mod announced;
 mod bridging;
 mod callers;
 mod calls;
 mod cancelled;
 mod checked;
+mod completed;
 mod confirmed;
 mod environment;
 mod gateway;
@@ -15,10 +17,14 @@ mod hostile;
 mod house;
 mod kept;
 mod killed;
+mod limits;
 mod logged;
 mod meetings;
 mod office;
 mod over_http;
+mod patience;
+mod pipe;
+mod progress;
 mod subscribed;
 mod turns;
 mod uncertain;

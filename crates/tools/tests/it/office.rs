@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use approvals::{Approvals, Notice, Person, Settings, Verdict, View};
 use store::Store;
-use supervise::Owner;
 use tokio::sync::{Mutex, mpsc};
-use tools::{Limits, Plan, Server};
+use tools::{Plan, Server};
 
-use crate::house::{House, PATIENCE};
+use crate::house::{House, PATIENCE, plan};
 
 /// A host with somebody who decides.
 pub(crate) struct Office {
@@ -30,14 +29,7 @@ pub(crate) async fn office(servers: Vec<Server>) -> Office {
         }
     });
     let approvals = Approvals::open(store.clone(), Settings::default(), notify).await.unwrap();
-    let house = House::of(Plan {
-        servers,
-        limits: Limits::default(),
-        owner: Owner::generate(),
-        store: Some(store.clone()),
-        approvals: Some(approvals.clone()),
-        notify: Arc::new(|_| {}),
-    });
+    let house = House::of(Plan { store: Some(store.clone()), approvals: Some(approvals.clone()), ..plan(servers) });
     assert!(house.host.settled(PATIENCE).await);
     Office { house, approvals, wanted: Mutex::new(wanted), store, _directory: directory }
 }
@@ -51,7 +43,8 @@ impl Office {
 
     /// Waits for the next thing that wants a decision.
     pub(crate) async fn wanted(&self) -> View {
-        self.wanted.lock().await.recv().await.unwrap()
+        let wanted = async { self.wanted.lock().await.recv().await.unwrap() };
+        tokio::time::timeout(PATIENCE, wanted).await.expect("a decision is wanted")
     }
 
     pub(crate) async fn settle(&self, one: &View, verdict: Verdict) {

@@ -1,25 +1,18 @@
 //! Servers start a few at a time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use supervise::Owner;
 use tools::{Limits, Plan, ServerState, ServerView};
 
-use crate::house::{House, server};
+use crate::house::{House, plan, server};
 use crate::meetings::until;
 
 /// On one thread, so that a look at all servers is a look at one moment.
 #[tokio::test(flavor = "current_thread")]
 async fn no_more_servers_are_starting_at_once_than_may_and_all_come_up() {
-    let house = House::of(Plan {
-        servers: (0..6).map(|number| server(&format!("s{number}"), "slow 300")).collect(),
-        limits: Limits { starts_max: 2, start_turn_max: Duration::from_secs(3600), ..Limits::default() },
-        owner: Owner::generate(),
-        store: None,
-        approvals: None,
-        notify: Arc::new(|_| {}),
-    });
+    let servers = (0..6).map(|number| server(&format!("s{number}"), "slow 300")).collect();
+    let limits = Limits { starts_max: 2, start_turn_max: Duration::from_secs(3600), ..Limits::default() };
+    let house = House::of(Plan { limits, ..plan(servers) });
     let most = std::cell::Cell::new(0);
     until("all are ready", async || {
         let views = house.host.servers();
