@@ -79,6 +79,7 @@ impl Asking<'_> {
             match outcome {
                 Outcome::Complete(result) if result["resultType"] == "input_required" => match self.face.era {
                     Era::Modern => return Ok(Outcome::InputRequired(result)),
+                    Era::Legacy if round == self.shared.limits.input_rounds_max => break,
                     Era::Legacy => self.fulfil(&mut params, &result).await?,
                 },
                 outcome => return Ok(outcome),

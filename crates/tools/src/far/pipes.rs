@@ -95,6 +95,10 @@ impl Pipes {
                 Arrived::Room
             }
             () = reached(until) => self.last_words(),
+            _ = child.stdin.ended(), if !is_parting => {
+                self.part();
+                Arrived::Room
+            }
             () = reached(stalled_at) => {
                 self.is_over = true;
                 let why = format!("it has read nothing of what it was told for {:?}", self.read_timeout);
