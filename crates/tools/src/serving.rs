@@ -6,13 +6,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::Stream;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use rmcp::ServiceExt;
-use rmcp::transport::streamable_http_server::SessionManager as _;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::common::server_side_http::ServerSseMessage;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{SessionId, SessionManager};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
@@ -30,8 +33,8 @@ const PLACES_MIN: usize = 64;
 /// The endpoint for callers over Streamable HTTP. Clones are the same.
 #[derive(Clone)]
 pub struct HttpEndpoint {
-    service: StreamableHttpService<Endpoint, LocalSessionManager>,
-    connections: Arc<LocalSessionManager>,
+    service: StreamableHttpService<Endpoint, Connections>,
+    connections: Arc<Connections>,
     visits: Arc<Visits>,
     idle_max: Duration,
     places: Arc<Semaphore>,
@@ -52,14 +55,14 @@ impl HttpEndpoint {
             // Whoever mounts it has checked `Host` and `Origin` by its own list.
             .disable_allowed_hosts()
             .disable_allowed_origins();
-        let mut connections = LocalSessionManager::default();
-        // It would end a connection whose call waits for a person; `visits` knows which are in use.
-        connections.session_config.keep_alive = None;
-        let connections = Arc::new(connections);
-        let idle_max = host.shared().limits.caller_idle_max;
-        let places = Arc::clone(&host.shared().listeners);
         // However many one key has, others find room.
         let visits = Arc::new(Visits::new((host.shared().limits.listeners_max / 2).max(1)));
+        let mut sessions = LocalSessionManager::default();
+        // It would end a connection whose call waits for a person; `visits` knows which are in use.
+        sessions.session_config.keep_alive = None;
+        let connections = Arc::new(Connections { sessions, visits: Arc::clone(&visits) });
+        let idle_max = host.shared().limits.caller_idle_max;
+        let places = Arc::clone(&host.shared().listeners);
         let places_min = (host.shared().limits.listeners_max / 16).clamp(1, PLACES_MIN);
         let host = host.clone();
         let make = move || Endpoint::new(&host).ok_or_else(|| io::Error::other("too many callers are connected"));
@@ -128,6 +131,70 @@ impl HttpEndpoint {
                 tracing::debug!(%error, "the connection of a caller was gone already");
             }
         }
+    }
+}
+
+/// The connections of `rmcp`, each of which is known to `visits` from its first moment: a caller may leave before it is told of
+/// its own, and then nobody else would ever end that.
+struct Connections {
+    sessions: LocalSessionManager,
+    visits: Arc<Visits>,
+}
+
+type Made = <LocalSessionManager as SessionManager>::Transport;
+type Unmade = <LocalSessionManager as SessionManager>::Error;
+
+impl SessionManager for Connections {
+    type Error = Unmade;
+    type Transport = Made;
+
+    async fn create_session(&self) -> Result<(SessionId, Made), Unmade> {
+        let (id, transport) = self.sessions.create_session().await?;
+        self.visits.begin(&id, Instant::now());
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Unmade> {
+        self.sessions.initialize_session(id, message).await
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Unmade> {
+        self.sessions.has_session(id).await
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Unmade> {
+        self.sessions.close_session(id).await
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Unmade> {
+        self.sessions.create_stream(id, message).await
+    }
+
+    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Unmade> {
+        self.sessions.accept_message(id, message).await
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Unmade> {
+        self.sessions.create_standalone_stream(id).await
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Unmade> {
+        self.sessions.resume(id, last_event_id).await
     }
 }
 

@@ -27,7 +27,8 @@ struct Book {
 
 #[derive(Debug)]
 struct Visit {
-    key: Arc<str>,
+    /// `None` until whoever opened it was told of it; who left before that does not come back.
+    key: Option<Arc<str>>,
     /// Requests that are being answered.
     requests: usize,
     /// When the last of them was over.
@@ -57,16 +58,21 @@ impl Visits {
         Self { book: Mutex::default(), requests_max }
     }
 
+    /// A connection was made, and nobody has been told of it yet.
+    pub(crate) fn begin(&self, id: &str, now: Instant) {
+        lock(&self.book).open.insert(id.into(), Visit { key: None, requests: 0, left: now });
+    }
+
     /// A connection was made with this key.
     pub(crate) fn open(&self, id: &str, key: Arc<str>, now: Instant) {
-        lock(&self.book).open.insert(id.into(), Visit { key, requests: 0, left: now });
+        lock(&self.book).open.insert(id.into(), Visit { key: Some(key), requests: 0, left: now });
     }
 
     /// A request with the key comes, perhaps for a connection.
     pub(crate) fn enter(self: &Arc<Self>, id: Option<&str>, key: &Arc<str>) -> Result<Request, Refusal> {
         let Book { open, requests } = &mut *lock(&self.book);
         let visit = id.and_then(|id| open.get_mut(id));
-        if visit.as_ref().is_some_and(|visit| visit.key != *key) {
+        if visit.as_ref().is_some_and(|visit| visit.key.as_ref() != Some(key)) {
             return Err(Refusal::NotTheirs);
         }
         let count = requests.entry(Arc::clone(key)).or_default();
@@ -89,12 +95,12 @@ impl Visits {
     /// Makes room for another: forgets, of the key that has most, the unused one that was left longest ago, and names it.
     pub(crate) fn make_room(&self) -> Option<Box<str>> {
         let open = &mut lock(&self.book).open;
-        let mut counts = HashMap::<&str, usize>::new();
+        let mut counts = HashMap::<Option<&Arc<str>>, usize>::new();
         for visit in open.values() {
-            *counts.entry(&visit.key).or_default() += 1;
+            *counts.entry(visit.key.as_ref()).or_default() += 1;
         }
         let unused = open.iter().filter(|(_, visit)| visit.requests == 0);
-        let (id, _) = unused.max_by_key(|(_, visit)| (counts.get(&*visit.key), Reverse(visit.left)))?;
+        let (id, _) = unused.max_by_key(|(_, visit)| (counts.get(&visit.key.as_ref()), Reverse(visit.left)))?;
         let id = id.clone();
         open.remove(&id);
         Some(id)
@@ -102,7 +108,7 @@ impl Visits {
 
     /// Forgets those of a key, and names them.
     pub(crate) fn end_of(&self, key: &str) -> Vec<Box<str>> {
-        self.take(|visit| *visit.key == *key)
+        self.take(|visit| visit.key.as_deref() == Some(key))
     }
 
     /// Forgets one.
@@ -153,6 +159,17 @@ mod tests {
         assert!(visits.enter(Some("unknown"), &another).unwrap().id.is_none());
         assert_eq!(visits.end_of("mine"), ["one".into()]);
         assert!(visits.enter(Some("one"), &mine).unwrap().id.is_none());
+    }
+
+    #[test]
+    fn a_connection_that_nobody_was_told_of_is_nobodys_and_makes_room() {
+        let (visits, mine) = (visits(), "mine".into());
+        visits.begin("unheard", Instant::now());
+        assert_eq!(visits.enter(Some("unheard"), &mine).unwrap_err(), Refusal::NotTheirs);
+        assert_eq!(visits.make_room(), Some("unheard".into()));
+        visits.begin("heard", Instant::now());
+        visits.open("heard", Arc::clone(&mine), Instant::now());
+        assert!(visits.enter(Some("heard"), &mine).unwrap().id.is_some());
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Callers over HTTP that take much and give nothing back: none keeps others out.
 
+use std::time::Instant;
+
+use futures_util::FutureExt as _;
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -7,7 +10,7 @@ use serde_json::{Value, json};
 use tokio_util::bytes::Bytes;
 use tools::{Caller, HttpEndpoint, Limits, Plan, Server};
 
-use crate::house::{House, plan, server};
+use crate::house::{House, PATIENCE, plan, server};
 
 type Answer = Response<BoxBody<Bytes, std::convert::Infallible>>;
 
@@ -126,6 +129,21 @@ async fn a_question_reaches_no_other_caller_with_the_same_key() {
     for answer in [slept, asked] {
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert!(!answer.contains("input_required"), "{answer}");
+    }
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_leaves_before_it_is_connected_keeps_nobody_out() {
+    let (house, endpoint) = house(Vec::new(), Limits { listeners_max: 8, ..Limits::default() });
+    for _ in 0..32 {
+        // Looked at once and dropped, as is what a caller asks that hangs up.
+        _ = connect(&endpoint, "hasty").now_or_never();
+    }
+    let begun = Instant::now();
+    while connect(&endpoint, "modest").await.status() != StatusCode::OK {
+        assert!(begun.elapsed() < PATIENCE, "it is never let in");
+        tokio::task::yield_now().await;
     }
     house.host.stop().await;
 }
