@@ -1,13 +1,15 @@
 //! Runs one tool server through its whole life, handshake, lists and stop, and tells every fault that it shows. Where an
 //! ordinary start would give up, this goes on asking, so that one run finds everything.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use supervise::{Ladder, Owner, Rung};
 
-use crate::connection::{Broken, Driver};
+use crate::connection::{Broken, Driver, Telling, Told};
 use crate::evidence::{Ended, Evidence, Phase, Silence, Stop};
 use crate::far::{End, Far};
 use crate::frame::{Frame, Ring, RingLimits};
@@ -17,6 +19,7 @@ use crate::listing;
 use crate::post::{listed, lock};
 use crate::report::Report;
 use crate::settings::{Dialect, Reach, Server};
+use crate::strays;
 
 /// How long a server may speak before it is asked anything.
 const LISTEN_FIRST: Duration = Duration::from_millis(200);
@@ -66,11 +69,12 @@ impl Life<'_> {
         let (tools, next) = match driver.shake_hands(handshake).await {
             Ok(agreement) => {
                 let is_legacy = agreement.era == Era::Legacy;
-                let (connection, _told) = half.joined(agreement);
+                let (connection, mut telling) = half.joined(agreement);
                 evidence.phase = Phase::List;
                 let read = tokio::select! {
                     read = listing::read_all(&connection, self.server.timeouts.list, self.limits) => Some(read),
                     () = driver.run() => None,
+                    never = answer_all(&mut telling) => match never {},
                 };
                 match read {
                     Some(read) => {
@@ -146,6 +150,17 @@ impl Life<'_> {
         evidence.stop = Some(Stop { took: begun.elapsed(), forced_by, left: left.into_iter().collect() });
         evidence.stderr.clone_from(&exit.stderr.text);
     }
+}
+
+/// Answers what the server asks before it answers us, as far as that needs nobody.
+async fn answer_all(telling: &mut Telling) -> Infallible {
+    while let Some(told) = telling.told.recv().await {
+        if let Told::Asked(question) = told {
+            let outcome = strays::answer_of_nobody(&question.method);
+            question.answer(outcome).await;
+        }
+    }
+    pending().await
 }
 
 async fn ended(driver: &mut Driver, started: Instant) -> Ended {

@@ -32,8 +32,16 @@ pub(crate) async fn decide(
     params: &Value,
 ) -> Result<Value, ErrorData> {
     match method {
-        "roots/list" => Ok(json!({ "roots": [] })),
         "elicitation/create" => Ok(elicited(shared, server, params).await),
+        _ => answer_of_nobody(method),
+    }
+}
+
+/// What the answer is where nobody can be asked.
+pub(crate) fn answer_of_nobody(method: &str) -> Result<Value, ErrorData> {
+    match method {
+        "roots/list" => Ok(json!({ "roots": [] })),
+        "elicitation/create" => Ok(json!({ "action": "decline" })),
         _ => Err(ErrorData::invalid_request(format!("no caller here can be asked `{method}`"), None)),
     }
 }

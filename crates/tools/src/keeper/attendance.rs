@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -70,7 +71,7 @@ impl<'a> Attendance<'a> {
 
     /// Reads the lists, lets callers in, and attends to what the server tells. `turn` is given back once the server is there.
     async fn attend_all(&mut self, turn: Turn) -> Infallible {
-        let Keeper { shared, post, .. } = self.keeper;
+        let Keeper { post, .. } = self.keeper;
         let read = self.read().await;
         post.set_connection(Some(self.connection.clone()));
         self.keeper.learn(read, self.started).await;
@@ -79,10 +80,7 @@ impl<'a> Attendance<'a> {
         loop {
             tokio::select! {
                 told = self.telling.told.recv() => match told {
-                    Some(Told::ResourceUpdated { uri }) => shared.resource_updated(uri),
-                    Some(Told::Asked(question)) => {
-                        _ = self.strays.spawn(strays::answer(Arc::clone(shared), Arc::clone(&post.name), question));
-                    }
+                    Some(told) => attend(self.keeper, &mut self.strays, told),
                     None => pending().await,
                 },
                 () = self.telling.changed.notified() => {
@@ -111,9 +109,22 @@ impl<'a> Attendance<'a> {
         }
     }
 
-    async fn read(&self) -> Read {
+    async fn read(&mut self) -> Read {
         let Keeper { shared, post, .. } = self.keeper;
-        listing::read_all(&self.connection, post.server.timeouts.list, &shared.limits).await
+        let connection = self.connection.clone();
+        let reading = listing::read_all(&connection, post.server.timeouts.list, &shared.limits);
+        self.attending(reading).await
+    }
+
+    /// Waits for what the server is asked, and hears it meanwhile: it may want an answer before it gives one.
+    async fn attending<T>(&mut self, asked: impl Future<Output = T>) -> T {
+        let mut asked = pin!(asked);
+        loop {
+            tokio::select! {
+                answer = &mut asked => return answer,
+                Some(told) = self.telling.told.recv() => attend(self.keeper, &mut self.strays, told),
+            }
+        }
     }
 
     /// Asks to be told of changes: all lists, and the resources that callers want to hear of.
@@ -156,18 +167,30 @@ impl<'a> Attendance<'a> {
         if self.connection.agreement().capabilities["resources"]["subscribe"] != true {
             return;
         }
-        let timeout = self.keeper.post.server.timeouts.list;
-        let changes =
-            wanted.iter().filter(|uri| !self.subscribed.contains(uri)).map(|uri| ("resources/subscribe", uri)).chain(
-                self.subscribed.iter().filter(|uri| !wanted.contains(uri)).map(|uri| ("resources/unsubscribe", uri)),
-            );
+        let (connection, timeout) = (self.connection.clone(), self.keeper.post.server.timeouts.list);
+        let before = std::mem::replace(&mut self.subscribed, wanted.clone());
+        let changes = wanted
+            .iter()
+            .filter(|uri| !before.contains(uri))
+            .map(|uri| ("resources/subscribe", uri))
+            .chain(before.iter().filter(|uri| !wanted.contains(uri)).map(|uri| ("resources/unsubscribe", uri)));
         for (method, uri) in changes {
             let params: Value = json!({ "uri": uri });
-            if let Err(error) = self.connection.ask(method, params, timeout).await {
+            if let Err(error) = self.attending(connection.ask(method, params, timeout)).await {
                 tracing::warn!(server = &*self.keeper.post.name, method, %error, "a tool server would not do it");
             }
         }
-        self.subscribed = wanted;
+    }
+}
+
+fn attend(keeper: &Keeper, answering: &mut JoinSet<()>, told: Told) {
+    let Keeper { shared, post, .. } = keeper;
+    match told {
+        Told::ResourceUpdated { uri } => shared.resource_updated(uri),
+        Told::Asked(question) => {
+            while answering.try_join_next().is_some() {}
+            answering.spawn(strays::answer(Arc::clone(shared), Arc::clone(&post.name), question));
+        }
     }
 }
 
