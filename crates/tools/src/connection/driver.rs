@@ -370,6 +370,7 @@ impl Driver {
             }
             Heard::Progress { number, params } => {
                 if let Some(line) = self.lines.get(&number) {
+                    self.far.is_at_work();
                     // Whoever is so far behind needs no more of it.
                     _ = line.events.try_send(CallEvent::Progress(params));
                 }
