@@ -24,6 +24,7 @@ use crate::settings::Dialect;
 /// The first of our numbers that a caller's call can have; those below are the handshake's.
 const FIRST_CALL: Number = 16;
 const ANYWAY: Number = FIRST_CALL - 1;
+const PROBE: Number = FIRST_CALL - 2;
 /// What a server tells of itself and nobody has read yet; more is left out.
 const TOLD_MAX: usize = 64;
 
@@ -257,6 +258,10 @@ impl Driver {
                     Arrived::Room => {}
                     Arrived::Undelivered { number, why, may_have_arrived } => {
                         self.undelivered(number, why.into(), may_have_arrived);
+                        if number == Some(PROBE) {
+                            return;
+                        }
+                        self.probe();
                     }
                     Arrived::Lines => {
                         self.read();
@@ -347,6 +352,15 @@ impl Driver {
             _ = line.reply.send(Err(error(Arc::clone(&why))));
         }
         self.last_trouble = Some(why);
+    }
+
+    /// Finds out whether the server still knows us, where one message was not for it: one that was started anew elsewhere
+    /// knows no session of before, and not every one says so with the right status.
+    fn probe(&mut self) {
+        if self.era == Some(Era::Legacy) && self.far.pid().is_none() && !self.exchange.awaits(PROBE) {
+            let line = self.exchange.request(PROBE, "ping", json!({}), self.started.elapsed());
+            self.far.send(line);
+        }
     }
 
     fn see_all(&mut self) {
