@@ -32,6 +32,8 @@ pub(crate) enum Arrived {
     Room,
     /// A message could not be brought there, or so it seems; the number is that of the request in it.
     Undelivered { number: Option<i64>, why: String, may_have_arrived: bool },
+    /// The server has forgotten us, and so did not take this request.
+    Forgotten { number: Option<i64>, why: String },
     /// Nothing more will be heard.
     Ended,
 }

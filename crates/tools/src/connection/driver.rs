@@ -54,6 +54,8 @@ pub(crate) struct Driver {
     first_byte_at: Option<Duration>,
     /// By number: the latest call is the last.
     lines: BTreeMap<Number, Line>,
+    /// Those that the server did not take; who waits is told so once the connection is over, and then finds the next one.
+    unsent: Vec<Line>,
     /// Requests of the server that are open.
     open: HashSet<String>,
     era: Option<Era>,
@@ -80,6 +82,7 @@ impl Driver {
             started: Instant::now(),
             first_byte_at: None,
             lines: BTreeMap::new(),
+            unsent: Vec::new(),
             open: HashSet::new(),
             era: None,
             orders,
@@ -133,7 +136,7 @@ impl Driver {
                     self.read();
                     self.see_all();
                 }
-                Arrived::Room | Arrived::Undelivered { .. } => {}
+                Arrived::Room | Arrived::Undelivered { .. } | Arrived::Forgotten { .. } => {}
             }
         }
     }
@@ -149,7 +152,7 @@ impl Driver {
             match arrived {
                 Arrived::Ended => return None,
                 Arrived::Lines => self.read(),
-                Arrived::Room | Arrived::Undelivered { .. } => {}
+                Arrived::Room | Arrived::Undelivered { .. } | Arrived::Forgotten { .. } => {}
             }
             for heard in std::mem::take(&mut self.inbox) {
                 match heard {
@@ -205,7 +208,7 @@ impl Driver {
         match arrived {
             Arrived::Ended => return Err(Broken::Ended(handshake.phase())),
             Arrived::Room => {}
-            Arrived::Undelivered { number, why, .. } => {
+            Arrived::Undelivered { number, why, .. } | Arrived::Forgotten { number, why } => {
                 let is_probe = |asked: &(Number, &str)| Some(asked.0) == number && asked.1 == "server/discover";
                 if !self.asked.iter().any(is_probe) {
                     return Err(Broken::Handshake(Failure::Unreachable(why)));
@@ -263,6 +266,11 @@ impl Driver {
                         }
                         self.probe();
                     }
+                    Arrived::Forgotten { number, why } => {
+                        self.unsent.extend(number.and_then(|number| self.lines.remove(&number)));
+                        self.last_trouble = Some(why.into());
+                        return;
+                    }
                     Arrived::Lines => {
                         self.read();
                         self.see_all();
@@ -278,7 +286,7 @@ impl Driver {
 
     /// Ends the far end, and tells everybody who waits why.
     pub(crate) async fn stop(self, ladder: Ladder) -> End {
-        let Self { far, mut orders, lines, last_trouble, .. } = self;
+        let Self { far, mut orders, lines, unsent, last_trouble, .. } = self;
         orders.close();
         let end = far.stop(ladder).await;
         let why: Arc<str> = match (&end, last_trouble) {
@@ -288,6 +296,9 @@ impl Driver {
         };
         for line in lines.into_values() {
             _ = line.reply.send(Err(CallError::Gone(Arc::clone(&why))));
+        }
+        for line in unsent {
+            _ = line.reply.send(Err(CallError::NotSent(Arc::clone(&why))));
         }
         while let Some(order) = orders.recv().await {
             if let Order::Call { line, .. } = order {

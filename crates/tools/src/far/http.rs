@@ -39,6 +39,7 @@ struct Unsent {
     number: Option<i64>,
     why: String,
     may_have_arrived: bool,
+    is_forgotten: bool,
 }
 
 impl Http {
@@ -53,6 +54,8 @@ impl Http {
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         config.custom_headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
         config.allow_stateless = true;
+        // A server that has forgotten us may be another one by now: its lists and what it was asked to tell of count no more.
+        config.reinit_on_expired_session = false;
         config.max_concurrent_requests = SENDING_MAX;
         let transport = StreamableHttpClientTransport::with_client(client.clone(), config.clone());
         let query =
@@ -89,6 +92,7 @@ impl Http {
                 number,
                 why: query.map_or_else(|| words(&error), |query| words(&error).replace(&*query, "…")),
                 may_have_arrived: may_have_arrived(&error),
+                is_forgotten: matches!(error, StreamableHttpError::SessionExpired),
             })
         });
     }
@@ -99,7 +103,10 @@ impl Http {
             tokio::select! {
                 biased;
                 sent = self.sending.join_next(), if !self.sending.is_empty() => match sent {
-                    Some(Ok(Err(Unsent { number, why, may_have_arrived }))) => {
+                    Some(Ok(Err(Unsent { number, why, is_forgotten: true, .. }))) => {
+                        return Arrived::Forgotten { number, why };
+                    }
+                    Some(Ok(Err(Unsent { number, why, may_have_arrived, .. }))) => {
                         return Arrived::Undelivered { number, why, may_have_arrived };
                     }
                     _ => return Arrived::Room,

@@ -306,7 +306,15 @@ async fn answer_as_legacy(
             let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
             return said(response.status(status), json!({ "jsonrpc": "2.0", "error": error, "id": null }));
         }
-        Some("tools/list") => json!({ "tools": [{ "name": "t", "inputSchema": { "type": "object" } }] }),
+        Some("tools/list") => {
+            let tool = |name: String| json!({ "name": name, "inputSchema": { "type": "object" } });
+            json!({ "tools": [tool("t".into()), tool(format!("only-in-life-{present}"))] })
+        }
+        Some("resources/list") => {
+            let error = json!({ "code": -32601, "message": "Method not found" });
+            let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "error": error });
+            return said(response.status(StatusCode::NOT_FOUND), answer);
+        }
         Some("tools/call") => json!({ "content": [{ "type": "text", "text": present }] }),
         _ if message.get("id").is_none() => return said(response.status(StatusCode::ACCEPTED), json!({})),
         _ => json!({}),
@@ -326,15 +334,38 @@ async fn a_server_over_http_that_was_started_anew_is_met_anew() {
         assert_eq!(text(&house.call("far__t", json!({})).await), "1");
         life.store(2, Ordering::SeqCst);
         let begun = std::time::Instant::now();
-        // The call that finds out may be lost, and no other.
+        // The call that finds out may be lost, and no other; where the server says clearly that it did not take it, not even that.
         let mut result = house.call("far__t", json!({})).await;
+        assert!(status != StatusCode::NOT_FOUND || text(&result) == "2", "{result}");
         while text(&result) != "2" {
             assert!(begun.elapsed() < crate::house::PATIENCE, "{status}: {result}");
             house.until_ready("far").await;
             result = house.call("far__t", json!({})).await;
         }
+        house.until("far", |view| view.tools.contains(&"far__only-in-life-2".to_owned())).await;
         house.host.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_method_that_is_not_found_over_http_is_no_session_that_is_lost() {
+    let (mut tasks, life) = (JoinSet::new(), Arc::new(AtomicUsize::new(1)));
+    let answer = async |life, request: Request<Incoming>| {
+        let response = answer_as_legacy(life, StatusCode::NOT_FOUND, request).await?;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let said = String::from_utf8_lossy(&body)
+            .replace(r#""capabilities":{"tools""#, r#""capabilities":{"resources":{},"tools""#);
+        let (mut head, said) = (head, Full::<hyper::body::Bytes>::from(said).boxed());
+        head.headers.remove("content-length");
+        Ok::<_, Infallible>(Response::from_parts(head, said))
+    };
+    let url = listen(&mut tasks, move |request| answer(Arc::clone(&life), request)).await;
+    let house = House::start(vec![over(&url, "right")]);
+    let view = house.until("far", |view| view.state == ServerState::Degraded).await;
+    assert_eq!(view.restarts, 0, "{view:?}");
+    assert_eq!(text(&house.call("far__t", json!({})).await), "1");
+    house.host.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
