@@ -18,13 +18,13 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{SessionId, SessionManager};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
-use crate::host::Host;
+use crate::host::{Host, Shared};
 use crate::visits::{Refusal, Visits};
 
 /// Places that are kept for those who come, at most.
@@ -41,6 +41,7 @@ pub struct HttpEndpoint {
     /// When there are fewer places, room is made for each caller that comes.
     places_min: usize,
     stop: CancellationToken,
+    shared: Arc<Shared>,
 }
 
 impl HttpEndpoint {
@@ -64,10 +65,10 @@ impl HttpEndpoint {
         let idle_max = host.shared().limits.caller_idle_max;
         let places = Arc::clone(&host.shared().listeners);
         let places_min = (host.shared().limits.listeners_max / 16).clamp(1, PLACES_MIN);
-        let host = host.clone();
+        let (shared, host) = (Arc::clone(host.shared()), host.clone());
         let make = move || Endpoint::new(&host).ok_or_else(|| io::Error::other("too many callers are connected"));
         let service = StreamableHttpService::new(make, Arc::clone(&connections), config);
-        Self { service, connections, visits, idle_max, places, places_min, stop }
+        Self { service, connections, visits, idle_max, places, places_min, stop, shared }
     }
 
     /// Answers one request, which has a [`Caller`] among its extensions.
@@ -125,12 +126,22 @@ impl HttpEndpoint {
         self.stop.cancel();
     }
 
-    async fn close(&self, connections: Vec<Box<str>>) {
-        for id in connections {
-            if let Err(error) = self.connections.close_session(&(*id).into()).await {
-                tracing::debug!(%error, "the connection of a caller was gone already");
-            }
+    /// Ends connections that are forgotten already; so whoever waits for it must not be able to stop it.
+    async fn close(&self, forgotten: Vec<Box<str>>) {
+        if forgotten.is_empty() {
+            return;
         }
+        let (connections, (closing, closed)) = (Arc::clone(&self.connections), oneshot::channel::<()>());
+        self.shared.own(async move {
+            for id in forgotten {
+                if let Err(error) = connections.close_session(&(*id).into()).await {
+                    tracing::debug!(%error, "the connection of a caller was gone already");
+                }
+            }
+            drop(closing);
+        });
+        // It ends by being dropped.
+        _ = closed.await;
     }
 }
 

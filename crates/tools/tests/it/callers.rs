@@ -1,12 +1,14 @@
 //! Callers over HTTP that take much and give nothing back: none keeps others out.
 
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::time::Instant;
 
-use futures_util::FutureExt as _;
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tokio_util::bytes::Bytes;
 use tools::{Caller, HttpEndpoint, Limits, Plan, Server};
 
@@ -133,12 +135,26 @@ async fn a_question_reaches_no_other_caller_with_the_same_key() {
     house.host.stop().await;
 }
 
+/// Told when what was looked at has come further.
+#[derive(Default)]
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_leaves_before_it_is_connected_keeps_nobody_out() {
     let (house, endpoint) = house(Vec::new(), Limits { listeners_max: 8, ..Limits::default() });
     for _ in 0..32 {
-        // Looked at once and dropped, as is what a caller asks that hangs up.
-        _ = connect(&endpoint, "hasty").now_or_never();
+        // Hung up when the answer is there and nobody has looked at it yet.
+        let woken = Arc::<Woken>::default();
+        let mut hasty = Box::pin(connect(&endpoint, "hasty"));
+        if hasty.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(&woken)))).is_pending() {
+            tokio::time::timeout(PATIENCE, woken.0.notified()).await.unwrap();
+        }
     }
     let begun = Instant::now();
     while connect(&endpoint, "modest").await.status() != StatusCode::OK {
