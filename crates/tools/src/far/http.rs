@@ -51,6 +51,8 @@ impl Http {
     ) -> Result<Self, String> {
         let client = client(connect_timeout).build().map_err(|error| words(&error))?;
         let client = Bounded::new(client, answer_bytes_max);
+        // What stands behind a `#` is sent to nobody, and errors would quote it.
+        let url = url.split('#').next().unwrap_or_default();
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         config.custom_headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
         config.allow_stateless = true;
