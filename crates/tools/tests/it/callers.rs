@@ -9,10 +9,11 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio_util::bytes::Bytes;
 use tools::{Caller, HttpEndpoint, Limits, Plan, Server};
 
-use crate::house::{House, PATIENCE, plan, server};
+use crate::house::{House, PATIENCE, plan, server, text};
 
 type Answer = Response<BoxBody<Bytes, std::convert::Infallible>>;
 
@@ -161,5 +162,23 @@ async fn whoever_leaves_before_it_is_connected_keeps_nobody_out() {
         assert!(begun.elapsed() < PATIENCE, "it is never let in");
         tokio::task::yield_now().await;
     }
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_one_key_that_hang_keep_no_other_from_the_server() {
+    let (house, _) = house(vec![server("g", "legacy")], Limits { calls_max: 4, ..Limits::default() });
+    house.until_ready("g").await;
+    let mut hanging = JoinSet::new();
+    for _ in 0..16 {
+        let host = house.host.clone();
+        hanging.spawn(async move { host.call(&Caller::new("greedy", "test"), "g__hang", json!({})).await });
+    }
+    let is_call = |frame: &&tools::Frame| frame.from == tools::Speaker::Us && frame.text.contains("tools/call");
+    house.until("g", |_| house.host.frames("g").unwrap().frames.iter().filter(is_call).count() >= 3).await;
+    let modest = Caller::new("modest", "test");
+    let called = house.host.call(&modest, "g__echo", json!({ "text": "here" }));
+    let result = tokio::time::timeout(PATIENCE, called).await.expect("it has its turn").unwrap();
+    assert_eq!(text(&result), "here");
     house.host.stop().await;
 }
