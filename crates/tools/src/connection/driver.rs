@@ -31,6 +31,9 @@ const TOLD_MAX: usize = 64;
 /// Questions of a server that may be open: each can keep a person waiting.
 const QUESTIONS_MAX: usize = 64;
 
+/// How long a server that has forgotten us may take to say of each request whether it took that.
+const PART_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// What a server tells that belongs to no call.
 pub(crate) struct Telling {
     /// One of its lists has changed since this was last looked at.
@@ -252,8 +255,12 @@ impl Driver {
     /// Carries everything until the server ends or nobody holds the connection any more.
     pub(crate) async fn run(&mut self) {
         self.see_all();
+        let mut parting = None;
         loop {
-            let has_room = self.far.has_room();
+            if parting.is_some_and(|until| self.lines.is_empty() || tokio::time::Instant::now() >= until) {
+                return;
+            }
+            let has_room = parting.is_none() && self.far.has_room();
             tokio::select! {
                 biased;
                 arrived = self.far.arrived() => match arrived {
@@ -269,13 +276,15 @@ impl Driver {
                     Arrived::Forgotten { number, why } => {
                         self.unsent.extend(number.and_then(|number| self.lines.remove(&number)));
                         self.last_trouble = Some(why.into());
-                        return;
+                        // What was sent with it is most likely not taken either.
+                        parting.get_or_insert_with(|| tokio::time::Instant::now() + PART_TIMEOUT);
                     }
                     Arrived::Lines => {
                         self.read();
                         self.see_all();
                     }
                 },
+                () = tokio::time::sleep_until(parting.unwrap_or_else(tokio::time::Instant::now)), if parting.is_some() => {}
                 order = self.orders.recv(), if has_room => match order {
                     Some(order) => self.obey(order),
                     None => return,
