@@ -2,6 +2,7 @@
 //! the book of what was asked; it never waits for a caller.
 
 mod driver;
+mod half;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,7 +14,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::exchange::Number;
 use crate::handshake::Agreement;
 
-pub(crate) use driver::{Broken, Driver, Telling, Told};
+pub(crate) use driver::{Driver, Telling, Told};
+pub(crate) use half::Broken;
 
 /// Orders that may wait for the task.
 const ORDERS_MAX: usize = 256;

@@ -2,8 +2,7 @@
 //! is gone.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rmcp::model::{ErrorCode, ErrorData};
@@ -12,17 +11,17 @@ use supervise::{Exit, Ladder};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout_at;
 
-use super::{CallError, CallEvent, Connection, Line, ORDERS_MAX, Order, Question};
+use super::half::{Broken, Half};
+use super::{CallError, CallEvent, Line, ORDERS_MAX, Order, Question};
 use crate::dialect::Tongue;
-use crate::evidence::Phase;
 use crate::exchange::{Exchange, Heard, Number};
 use crate::far::{self, Arrived, End, Far};
-use crate::frame::{Ring, RingLimits};
-use crate::handshake::{Agreement, Era, Failure, Handshake, Opening, Step};
+use crate::frame::RingLimits;
+use crate::handshake::{Agreement, Era, Failure, Handshake, Step};
 use crate::settings::Dialect;
 
 /// The first of our numbers that a caller's call can have; those below are the handshake's.
-const FIRST_CALL: Number = 16;
+pub(super) const FIRST_CALL: Number = 16;
 const ANYWAY: Number = FIRST_CALL - 1;
 const PROBE: Number = FIRST_CALL - 2;
 /// What a server tells of itself and nobody has read yet; more is left out.
@@ -489,43 +488,5 @@ impl Driver {
         let mut of_callers = self.lines.values().rev().filter(is_waiting);
         let latest = of_callers.next()?;
         of_callers.all(|line| line.caller == latest.caller).then_some(latest)
-    }
-}
-
-/// What becomes a connection once hands are shaken.
-pub(crate) struct Half {
-    orders: mpsc::Sender<Order>,
-    ring: Arc<Mutex<Ring>>,
-    telling: Telling,
-}
-
-impl Half {
-    pub(crate) fn ring(&self) -> &Arc<Mutex<Ring>> {
-        &self.ring
-    }
-
-    /// The connection, and what its server tells.
-    pub(crate) fn joined(self, agreement: Agreement) -> (Connection, Telling) {
-        let numbers = Arc::new(AtomicI64::new(FIRST_CALL));
-        let connection = Connection { orders: self.orders, numbers, agreement: Arc::new(agreement) };
-        (connection, self.telling)
-    }
-}
-
-/// Why hands were not shaken.
-#[derive(Debug)]
-pub(crate) enum Broken {
-    Handshake(Failure),
-    /// It ended in this phase.
-    Ended(Phase),
-}
-
-impl Broken {
-    /// How to begin next time: a server that ends when it is asked something unknown is not asked it again.
-    pub(crate) fn next_opening(&self) -> Opening {
-        match self {
-            Self::Ended(Phase::Discover) => Opening::Initialize,
-            _ => Opening::Discover,
-        }
     }
 }
