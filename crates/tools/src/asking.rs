@@ -36,6 +36,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) post: &'a Arc<Post>,
     pub(crate) face: &'a Face,
+    /// The id of the caller's key.
+    pub(crate) key: &'a Arc<str>,
     pub(crate) method: &'static str,
     /// What the request is about: a caller that comes back must ask for the same.
     pub(crate) about: String,
@@ -53,7 +55,7 @@ impl Asking<'_> {
     }
 
     async fn ask_once(&self, mut params: Value, until: Instant) -> Result<Outcome, CallError> {
-        let _turn = tokio::time::timeout_at(until.into(), self.post.calls.acquire())
+        let _turn = tokio::time::timeout_at(until.into(), self.post.place(self.key))
             .await
             .map_err(|_| CallError::NotSent("too many calls of it are under way".into()))?;
         let within = until.saturating_duration_since(Instant::now());

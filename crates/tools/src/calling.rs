@@ -66,8 +66,8 @@ impl Calling<'_> {
         {
             return Ok(record.refused_because(&wrong, "its arguments do not fit its schema"));
         }
-        let asking =
-            Asking { shared: self.shared, post: &post, face: self.face, method: "tools/call", about: self.about() };
+        let (face, key, about) = (self.face, &self.caller.key, self.about());
+        let asking = Asking { shared: self.shared, post: &post, face, key, method: "tools/call", about };
         let resumed = match &self.state {
             Some(state) => asking.resume(state, self.answers.as_ref().unwrap_or(&Value::Null)).await,
             None => None,

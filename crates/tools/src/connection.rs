@@ -2,6 +2,7 @@
 //! the book of what was asked; it never waits for a caller.
 
 mod driver;
+mod half;
 mod whose;
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,7 +17,8 @@ use crate::exchange::Number;
 use crate::handshake::Agreement;
 use crate::post::lock;
 
-pub(crate) use driver::{Broken, Driver, Telling, Told};
+pub(crate) use driver::{Driver, Telling, Told};
+pub(crate) use half::Broken;
 pub(crate) use whose::Asker;
 
 /// Orders that may wait for the task.

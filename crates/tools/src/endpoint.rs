@@ -113,8 +113,8 @@ impl Endpoint {
         coming_back: (Option<Value>, Option<String>),
     ) -> Result<Outcome, ErrorData> {
         let about = format!("{method} {params}");
-        let face = self.face(context)?;
-        let asking = Asking { shared: self.shared(), post, face: &face, method, about };
+        let (caller, face) = (self.caller(context)?, self.face(context)?);
+        let asking = Asking { shared: self.shared(), post, face: &face, key: &caller.key, method, about };
         let (answers, state) = coming_back;
         let asked = async {
             if let Some(state) = &state

@@ -91,6 +91,11 @@ impl Exchange {
         self.sent(&message, at)
     }
 
+    /// Whether the answer to this is still to come.
+    pub(crate) fn awaits(&self, number: Number) -> bool {
+        self.waiting.contains_key(&number)
+    }
+
     /// Nobody waits for this answer any more; says whether it was still to come.
     pub(crate) fn give_up(&mut self, number: Number) -> bool {
         let Some(method) = self.waiting.remove(&number) else { return false };

@@ -35,6 +35,8 @@ pub(crate) enum Arrived {
     Room,
     /// A message could not be brought there, or so it seems; the number is that of the request in it.
     Undelivered { number: Option<i64>, why: String, may_have_arrived: bool },
+    /// The server has forgotten us, and so did not take this request.
+    Forgotten { number: Option<i64>, why: String },
     /// Nothing more will be heard.
     Ended,
 }
@@ -82,7 +84,8 @@ impl Far {
                     owner,
                     rlimits: *rlimits,
                 };
-                let child = launch.spawn(supervise::Limits::default())?;
+                // How long a server may read nothing is judged where it is known whether it works meanwhile.
+                let child = launch.spawn(supervise::Limits { write_timeout: Duration::MAX, ..Default::default() })?;
                 let pipes = Pipes::new(child, limits.line_bytes_max, server.timeouts.call);
                 Ok(Self::Process(Box::new(pipes)))
             }
@@ -111,7 +114,7 @@ impl Far {
     }
 
     /// The processor time that the process has used.
-    pub(crate) fn processor_time(&self) -> Option<std::time::Duration> {
+    pub(crate) fn processor_time(&self) -> Option<Duration> {
         match self {
             Self::Process(pipes) => pipes.processor_time(),
             Self::Http(_) => None,
@@ -155,6 +158,13 @@ impl Far {
         match self {
             Self::Process(pipes) => pipes.arrived().await,
             Self::Http(http) => http.arrived().await,
+        }
+    }
+
+    /// It has shown that it is at work: what it does not read meanwhile it may read later.
+    pub(crate) fn is_at_work(&mut self) {
+        if let Self::Process(pipes) = self {
+            pipes.is_at_work();
         }
     }
 

@@ -229,6 +229,7 @@ impl Keeper {
         }
         let words = match (&end, trouble) {
             (End::Process(exit), Some(trouble)) => format!("{trouble}; {exit}"),
+            (End::Link, Some(trouble)) => trouble.to_string(),
             _ => words_of(&end, "the connection was closed"),
         };
         Ended::Broke { reason: reason_of(&end), words: words.into(), opening }

@@ -1,12 +1,13 @@
 //! The place of one tool server: what it is to be, what it is, and the connection to it while there is one. Written by its
 //! keeper, read by everybody.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmcp::model::LoggingLevel;
 use serde_json::Value;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Catalog, Lists};
@@ -29,7 +30,10 @@ pub(crate) struct Post {
     pub(crate) server: Arc<Server>,
     pub(crate) name: Arc<str>,
     /// One for each call that may be under way.
-    pub(crate) calls: Semaphore,
+    calls: Semaphore,
+    /// What each key may have of them: however much one asks, others find room.
+    shares: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+    share_max: usize,
     status: Mutex<Status>,
     connection: watch::Sender<Option<Connection>>,
     wish: watch::Sender<Wish>,
@@ -79,12 +83,26 @@ impl Post {
             name: (&*server.name).into(),
             server: Arc::new(server),
             calls: Semaphore::new(calls_max),
+            shares: Mutex::default(),
+            share_max: (calls_max - calls_max / 4).max(1),
             status: Mutex::default(),
             connection: watch::Sender::new(None),
             wish: watch::Sender::new(Wish::Keep),
             resubscribe: Notify::new(),
             over: CancellationToken::new(),
         }
+    }
+
+    /// Waits until one more call of this key may be under way; it may be for as long as this is kept.
+    pub(crate) async fn place(&self, key: &Arc<str>) -> Option<(OwnedSemaphorePermit, SemaphorePermit<'_>)> {
+        let share = {
+            let mut shares = lock(&self.shares);
+            // Whoever has or awaits a place holds on to its share.
+            shares.retain(|_, share| Arc::strong_count(share) > 1);
+            Arc::clone(shares.entry(Arc::clone(key)).or_insert_with(|| Arc::new(Semaphore::new(self.share_max))))
+        };
+        let of_the_key = share.acquire_owned().await.ok()?;
+        Some((of_the_key, self.calls.acquire().await.ok()?))
     }
 
     pub(crate) fn status(&self) -> MutexGuard<'_, Status> {

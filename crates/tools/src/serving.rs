@@ -190,12 +190,22 @@ impl HttpEndpoint {
         self.stop.cancel();
     }
 
-    async fn close(&self, connections: Vec<Box<str>>) {
-        for id in connections {
-            if let Err(error) = self.connections.close_session(&(*id).into()).await {
-                tracing::debug!(%error, "the connection of a caller was gone already");
-            }
+    /// Ends connections that are forgotten already; so whoever waits for it must not be able to stop it.
+    async fn close(&self, forgotten: Vec<Box<str>>) {
+        if forgotten.is_empty() {
+            return;
         }
+        let (connections, (closing, closed)) = (Arc::clone(&self.connections), oneshot::channel::<()>());
+        self.host.shared().own(async move {
+            for id in forgotten {
+                if let Err(error) = connections.close_session(&(*id).into()).await {
+                    tracing::debug!(%error, "the connection of a caller was gone already");
+                }
+            }
+            drop(closing);
+        });
+        // It ends by being dropped.
+        _ = closed.await;
     }
 }
 

@@ -17,7 +17,7 @@ fn no_secret_and_no_prompt_is_logged_or_answered() {
     let file = format!(
         "[[workers]]\ncommand = \"demo\"\nenv = [\"PROVIDER_TOKEN\"]\n\
          [approvals]\nwebhook = \"http://127.0.0.1:1/?{QUERY}\"\n\
-         [tools.web]\nurl = \"http://127.0.0.1:1/mcp?token={QUERY}\"\nrestart = \"never\"\n"
+         [tools.web]\nurl = \"http://127.0.0.1:1/mcp?token={QUERY}#{QUERY}\"\nrestart = \"never\"\n"
     );
     state.configure(&file);
     let variables = [

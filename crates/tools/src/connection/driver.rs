@@ -4,8 +4,7 @@
 mod early;
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rmcp::model::{ErrorCode, ErrorData};
@@ -13,20 +12,21 @@ use serde_json::{Map, Value, json};
 use supervise::{Exit, Ladder};
 use tokio::sync::{Notify, mpsc};
 
+use super::half::Half;
 use super::whose::meant;
-use super::{Asker, CallError, CallEvent, Connection, Dropped, Line, ORDERS_MAX, Order, Question, unanswered};
+use super::{Asker, CallError, CallEvent, Dropped, Line, ORDERS_MAX, Order, Question, unanswered};
 use crate::dialect::Tongue;
-use crate::evidence::Phase;
 use crate::exchange::{Exchange, Heard, Number};
 use crate::far::{self, Arrived, End, Far};
-use crate::frame::{Ring, RingLimits};
-use crate::handshake::{Agreement, Era, Failure, Opening};
+use crate::frame::RingLimits;
+use crate::handshake::Era;
 use crate::post::lock;
 use crate::settings::Dialect;
 
 /// The first of our numbers that a caller's call can have; those below are the handshake's.
-const FIRST_CALL: Number = 16;
+pub(super) const FIRST_CALL: Number = 16;
 const ANYWAY: Number = FIRST_CALL - 1;
+const PROBE: Number = FIRST_CALL - 2;
 /// What a server tells of itself and nobody has read yet; more is left out.
 const TOLD_MAX: usize = 64;
 
@@ -38,6 +38,9 @@ const GIVEN_UP_MAX: usize = 64;
 const ORDERS_IN_A_ROW: usize = 16;
 /// Questions of a server that may be open: each can keep a person waiting.
 const QUESTIONS_MAX: usize = 64;
+
+/// How long a server that has forgotten us may take to say of each request whether it took that.
+const PART_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What a server tells that belongs to no call.
 pub(crate) struct Telling {
@@ -64,6 +67,8 @@ pub(crate) struct Driver {
     lines: BTreeMap<Number, Line>,
     /// Who has given up a call that was sent and not answered, and until when that counts.
     given_up: VecDeque<(Number, Asker, Instant)>,
+    /// Those that the server did not take; who waits is told so once the connection is over, and then finds the next one.
+    unsent: Vec<Line>,
     /// Requests of the server that are open.
     open: HashSet<String>,
     dropped: Dropped,
@@ -93,6 +98,7 @@ impl Driver {
             lines: BTreeMap::new(),
             given_up: VecDeque::new(),
             dropped: Arc::default(),
+            unsent: Vec::new(),
             open: HashSet::new(),
             era: None,
             orders,
@@ -135,8 +141,12 @@ impl Driver {
     /// Carries everything until the server ends or nobody holds the connection any more.
     pub(crate) async fn run(&mut self) {
         self.see_all();
+        let mut parting = None;
         loop {
-            let has_room = self.far.has_room();
+            if parting.is_some_and(|until| self.lines.is_empty() || tokio::time::Instant::now() >= until) {
+                return;
+            }
+            let has_room = parting.is_none() && self.far.has_room();
             tokio::select! {
                 biased;
                 arrived = self.far.arrived() => match arrived {
@@ -144,18 +154,31 @@ impl Driver {
                     Arrived::Room => {}
                     Arrived::Undelivered { number, why, may_have_arrived } => {
                         self.undelivered(number, why.into(), may_have_arrived);
+                        if number == Some(PROBE) {
+                            return;
+                        }
+                        self.probe();
+                    }
+                    Arrived::Forgotten { number, why } => {
+                        self.unsent.extend(number.and_then(|number| self.lines.remove(&number)));
+                        self.last_trouble = Some(why.into());
+                        // What was sent with it is most likely not taken either.
+                        parting.get_or_insert_with(|| tokio::time::Instant::now() + PART_TIMEOUT);
                     }
                     Arrived::Lines => {
                         self.read();
                         self.see_all();
                     }
                 },
+                () = tokio::time::sleep_until(parting.unwrap_or_else(tokio::time::Instant::now)), if parting.is_some() => {}
                 order = self.orders.recv(), if has_room => match order {
                     Some(order) => self.obey(order),
                     None => return,
                 },
             }
-            self.catch_up();
+            if parting.is_none() {
+                self.catch_up();
+            }
         }
     }
 
@@ -176,7 +199,7 @@ impl Driver {
 
     /// Ends the far end, and tells everybody who waits why.
     pub(crate) async fn stop(self, ladder: Ladder) -> End {
-        let Self { far, mut orders, lines, last_trouble, .. } = self;
+        let Self { far, mut orders, lines, unsent, last_trouble, .. } = self;
         orders.close();
         let end = far.stop(ladder).await;
         let why: Arc<str> = match (&end, last_trouble) {
@@ -186,6 +209,9 @@ impl Driver {
         };
         for line in lines.into_values() {
             _ = line.reply.send(Err(CallError::Gone(Arc::clone(&why))));
+        }
+        for line in unsent {
+            _ = line.reply.send(Err(CallError::NotSent(Arc::clone(&why))));
         }
         while let Some(order) = orders.recv().await {
             if let Order::Call { line, .. } = order {
@@ -269,6 +295,15 @@ impl Driver {
         self.last_trouble = Some(why);
     }
 
+    /// Finds out whether the server still knows us, where one message was not for it: one that was started anew elsewhere
+    /// knows no session of before, and not every one says so with the right status.
+    fn probe(&mut self) {
+        if self.era == Some(Era::Legacy) && self.far.pid().is_none() && !self.exchange.awaits(PROBE) {
+            let line = self.exchange.request(PROBE, "ping", json!({}), self.started.elapsed());
+            self.far.send(line);
+        }
+    }
+
     fn see_all(&mut self) {
         for heard in std::mem::take(&mut self.inbox) {
             self.see(heard);
@@ -291,6 +326,7 @@ impl Driver {
             }
             Heard::Progress { number, params } => {
                 if let Some(line) = self.lines.get(&number) {
+                    self.far.is_at_work();
                     // Whoever is so far behind needs no more of it.
                     _ = line.events.try_send(CallEvent::Progress(params));
                 }
@@ -377,43 +413,5 @@ impl Driver {
         let leaving = of_callers.filter(|(_, line)| line.reply.is_closed()).map(|(asker, _)| asker);
         let left = self.given_up.iter().filter(|(.., until)| now < *until).map(|(_, asker, _)| asker);
         meant(waiting, leaving.chain(left))
-    }
-}
-
-/// What becomes a connection once hands are shaken.
-pub(crate) struct Half {
-    orders: mpsc::Sender<Order>,
-    ring: Arc<Mutex<Ring>>,
-    telling: Telling,
-}
-
-impl Half {
-    pub(crate) fn ring(&self) -> &Arc<Mutex<Ring>> {
-        &self.ring
-    }
-
-    /// The connection, and what its server tells.
-    pub(crate) fn joined(self, agreement: Agreement) -> (Connection, Telling) {
-        let numbers = Arc::new(AtomicI64::new(FIRST_CALL));
-        let connection = Connection { orders: self.orders, numbers, agreement: Arc::new(agreement) };
-        (connection, self.telling)
-    }
-}
-
-/// Why hands were not shaken.
-#[derive(Debug)]
-pub(crate) enum Broken {
-    Handshake(Failure),
-    /// It ended in this phase.
-    Ended(Phase),
-}
-
-impl Broken {
-    /// How to begin next time: a server that ends when it is asked something unknown is not asked it again.
-    pub(crate) fn next_opening(&self) -> Opening {
-        match self {
-            Self::Ended(Phase::Discover) => Opening::Initialize,
-            _ => Opening::Discover,
-        }
     }
 }

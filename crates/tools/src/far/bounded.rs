@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::{Stream, StreamExt as _};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{Client, Response, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_SESSION_ID, JSON_MIME_TYPE};
 use rmcp::transport::streamable_http_client::{
@@ -108,7 +108,15 @@ impl StreamableHttpClient for Bounded {
         let response = request.send().await?;
         match response.status() {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => Ok(StreamableHttpPostResponse::Accepted),
-            StatusCode::NOT_FOUND if connection.is_some() => Err(StreamableHttpError::SessionExpired),
+            // There are servers that say so of a method, too.
+            StatusCode::NOT_FOUND if connection.is_some() => match self.whole(&message, response).await {
+                Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), connection))
+                    if error.error.code == ErrorCode::METHOD_NOT_FOUND =>
+                {
+                    Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), connection))
+                }
+                _ => Err(StreamableHttpError::SessionExpired),
+            },
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
                 let wanted = response.headers().get(WWW_AUTHENTICATE).and_then(|wanted| wanted.to_str().ok());
                 let wanted = wanted.map_or_else(|| format!("HTTP {status}"), str::to_owned);

@@ -40,6 +40,7 @@ struct Unsent {
     number: Option<i64>,
     why: String,
     may_have_arrived: bool,
+    is_forgotten: bool,
 }
 
 impl Http {
@@ -54,9 +55,13 @@ impl Http {
         let client = if url.starts_with("https://") { client } else { client.no_proxy() };
         let client = client.build().map_err(|error| words(&error))?;
         let client = Bounded::new(client, answer_bytes_max);
+        // What stands behind a `#` is sent to nobody, and errors would quote it.
+        let url = url.split('#').next().unwrap_or_default();
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
         config.custom_headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
         config.allow_stateless = true;
+        // A server that has forgotten us may be another one by now: its lists and what it was asked to tell of count no more.
+        config.reinit_on_expired_session = false;
         config.max_concurrent_requests = SENDING_MAX;
         let transport = StreamableHttpClientTransport::with_client(client.clone(), config.clone());
         let query =
@@ -79,7 +84,8 @@ impl Http {
                 // It was a line of ours, and has a number if it asks.
                 let number = serde_json::from_slice::<Value>(line).ok().and_then(|line| line["id"].as_i64());
                 let why = format!("it cannot be sent over HTTP: {error}");
-                self.sending.spawn(async move { Err(Unsent { number, why, may_have_arrived: false }) });
+                self.sending
+                    .spawn(async move { Err(Unsent { number, why, may_have_arrived: false, is_forgotten: false }) });
                 return;
             }
         };
@@ -96,6 +102,7 @@ impl Http {
                 number,
                 why: query.map_or_else(|| why(&error), |query| why(&error).replace(&*query, "…")),
                 may_have_arrived: may_have_arrived(&error),
+                is_forgotten: matches!(error, StreamableHttpError::SessionExpired),
             })
         });
     }
@@ -106,7 +113,10 @@ impl Http {
             tokio::select! {
                 biased;
                 sent = self.sending.join_next(), if !self.sending.is_empty() => match sent {
-                    Some(Ok(Err(Unsent { number, why, may_have_arrived }))) => {
+                    Some(Ok(Err(Unsent { number, why, is_forgotten: true, .. }))) => {
+                        return Arrived::Forgotten { number, why };
+                    }
+                    Some(Ok(Err(Unsent { number, why, may_have_arrived, .. }))) => {
                         return Arrived::Undelivered { number, why, may_have_arrived };
                     }
                     _ => return Arrived::Room,

@@ -79,6 +79,12 @@ impl Pipes {
         self.flush();
     }
 
+    pub(super) fn is_at_work(&mut self) {
+        if let Some(stalled_at) = &mut self.stalled_at {
+            *stalled_at = Instant::now() + self.read_timeout;
+        }
+    }
+
     /// Reads on even if nothing can be written: a server that waits for us to read would otherwise wait for ever.
     pub(super) async fn arrived(&mut self) -> Arrived {
         if self.is_over {

@@ -1,15 +1,20 @@
 //! Callers over HTTP that take much and give nothing back: none keeps others out.
 
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
+use std::time::Instant;
 
 use http::{Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio_util::bytes::Bytes;
 use tools::{Caller, HttpEndpoint, Limits, Plan, Server};
 
-use crate::house::{House, plan, server};
+use crate::house::{House, PATIENCE, plan, server, text};
 
 type Answer = Response<BoxBody<Bytes, std::convert::Infallible>>;
 
@@ -167,24 +172,49 @@ async fn a_question_reaches_no_other_caller_with_the_same_key() {
     house.host.stop().await;
 }
 
+/// Told when what was looked at has come further.
+#[derive(Default)]
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_whose_caller_left_while_it_was_made_keeps_no_place() {
+async fn whoever_leaves_before_it_is_connected_keeps_nobody_out() {
     let (house, endpoint) = house(Vec::new(), Limits { listeners_max: 8, ..Limits::default() });
-    for looks in (0..8).cycle().take(200) {
-        let connecting = connect(&endpoint, "leaver");
-        tokio::select! {
-            biased;
-            _ = connecting => {}
-            () = async {
-                for _ in 0..looks {
-                    tokio::task::yield_now().await;
-                }
-            } => {}
+    for _ in 0..32 {
+        // Hung up when the answer is there and nobody has looked at it yet.
+        let woken = Arc::<Woken>::default();
+        let mut hasty = Box::pin(connect(&endpoint, "hasty"));
+        if hasty.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::clone(&woken)))).is_pending() {
+            tokio::time::timeout(PATIENCE, woken.0.notified()).await.unwrap();
         }
     }
-    for _ in 0..4 {
-        let served = async || (connect(&endpoint, "other").await.status() == StatusCode::OK).then_some(());
-        crate::meetings::until("there is a place", served).await;
+    let begun = Instant::now();
+    while connect(&endpoint, "modest").await.status() != StatusCode::OK {
+        assert!(begun.elapsed() < PATIENCE, "it is never let in");
+        tokio::task::yield_now().await;
     }
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_one_key_that_hang_keep_no_other_from_the_server() {
+    let (house, _) = house(vec![server("g", "legacy")], Limits { calls_max: 4, ..Limits::default() });
+    house.until_ready("g").await;
+    let mut hanging = JoinSet::new();
+    for _ in 0..16 {
+        let host = house.host.clone();
+        hanging.spawn(async move { host.call(&Caller::new("greedy", "test"), "g__hang", json!({})).await });
+    }
+    let is_call = |frame: &&tools::Frame| frame.from == tools::Speaker::Us && frame.text.contains("tools/call");
+    house.until("g", |_| house.host.frames("g").unwrap().frames.iter().filter(is_call).count() >= 3).await;
+    let modest = Caller::new("modest", "test");
+    let called = house.host.call(&modest, "g__echo", json!({ "text": "here" }));
+    let result = tokio::time::timeout(PATIENCE, called).await.expect("it has its turn").unwrap();
+    assert_eq!(text(&result), "here");
     house.host.stop().await;
 }

@@ -151,3 +151,45 @@ async fn a_server_that_ends_what_it_is_listened_to_with_is_listened_to_again() {
     house.until("g", |_| house.host.frames("g").unwrap().frames.iter().filter(listens).count() > 1).await;
     house.host.stop().await;
 }
+
+/// A server that answers no list before it knows the roots of its caller.
+fn curious() -> Server {
+    let hello = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}"#;
+    let tools = r#"{"tools":[{"name":"t","inputSchema":{"type":"object","properties":{"x":{"type":"string"}}}}]}"#;
+    let answers = r#"while IFS= read -r line; do
+        id=${line#*'"id":'}; id=${id%%,*}
+        case $line in
+            *'"server/discover"'*) echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no"}}';;
+            *'"initialize"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":HELLO}'; has_begun=1;;
+            *'"tools/list"'*)
+                if [ -z "$has_begun" ]; then echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32600,"message":"no"}}'; continue; fi
+                list=$id; echo '{"jsonrpc":"2.0","id":"roots","method":"roots/list"}';;
+            *'"roots":[]'*) echo '{"jsonrpc":"2.0","id":'$list',"result":TOOLS}';;
+            *'"tools/call"'*)
+                echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+                echo '{"jsonrpc":"2.0","id":'$id',"result":{"content":[]}}';;
+        esac
+    done"#;
+    let timeouts = Timeouts { list: PATIENCE, ..Timeouts::default() };
+    Server { timeouts, ..shell("g", &answers.replace("HELLO", hello).replace("TOOLS", tools)) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_before_it_lists_is_answered() {
+    let house = House::start(vec![curious()]);
+    assert!(house.host.settled(PATIENCE / 2).await, "{:?}", house.view("g"));
+    assert_eq!(house.view("g").state, ServerState::Ready);
+    // Also when it is asked for its lists again.
+    house.call("g__t", json!({})).await;
+    let answers = |frame: &&tools::Frame| frame.from == tools::Speaker::Us && frame.text.contains(r#""roots":[]"#);
+    house.until("g", |_| house.host.frames("g").unwrap().frames.iter().filter(answers).count() > 1).await;
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_before_it_lists_has_no_fault() {
+    let (server, limits) = (curious(), Limits::default());
+    let checked = tokio::time::timeout(PATIENCE / 2, check(&server, Owner::generate(), &limits));
+    let report = checked.await.expect("it ends");
+    assert!(report.findings.is_empty(), "{report}");
+}

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::future::join_all;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -275,4 +276,112 @@ async fn a_bad_tool_over_http_is_put_aside_and_the_others_are_offered() {
     assert_eq!(text(&house.call("far__g__echo", json!({ "text": "x" })).await), "x");
     house.host.stop().await;
     behind.host.stop().await;
+}
+
+/// A legacy server with sessions that can be started anew: it then knows those of before no more, and says so with `status`.
+async fn answer_as_legacy(
+    life: Arc<AtomicUsize>,
+    status: StatusCode,
+    request: Request<Incoming>,
+) -> Result<Response<BoxBody<hyper::body::Bytes, Infallible>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let present = life.load(Ordering::SeqCst).to_string();
+    let session = head.headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+    let response = Response::builder().header("content-type", "application/json");
+    let said = |response: hyper::http::response::Builder, said: Value| {
+        Ok(response.body(Full::<hyper::body::Bytes>::from(said.to_string()).boxed()).unwrap())
+    };
+    let result = match message["method"].as_str() {
+        Some("initialize") => {
+            let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} },
+                "serverInfo": { "name": "s", "version": "1" } });
+            let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": hello });
+            return said(response.header("mcp-session-id", present), answer);
+        }
+        _ if head.method != hyper::Method::POST => {
+            return said(response.status(StatusCode::METHOD_NOT_ALLOWED), json!({}));
+        }
+        _ if session.as_ref() != Some(&present) => {
+            let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
+            return said(response.status(status), json!({ "jsonrpc": "2.0", "error": error, "id": null }));
+        }
+        Some("tools/list") => {
+            let tool = |name: String| json!({ "name": name, "inputSchema": { "type": "object" } });
+            json!({ "tools": [tool("t".into()), tool(format!("only-in-life-{present}"))] })
+        }
+        Some("resources/list") => {
+            let error = json!({ "code": -32601, "message": "Method not found" });
+            let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "error": error });
+            return said(response.status(StatusCode::NOT_FOUND), answer);
+        }
+        Some("tools/call") => json!({ "content": [{ "type": "text", "text": present }] }),
+        _ if message.get("id").is_none() => return said(response.status(StatusCode::ACCEPTED), json!({})),
+        _ => json!({}),
+    };
+    said(response, json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_over_http_that_was_started_anew_is_met_anew() {
+    for status in [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND] {
+        let (mut tasks, life) = (JoinSet::new(), Arc::new(AtomicUsize::new(1)));
+        let url = {
+            let life = Arc::clone(&life);
+            listen(&mut tasks, move |request| answer_as_legacy(Arc::clone(&life), status, request)).await
+        };
+        let house = House::ready(vec![over(&url, "right")]).await;
+        assert_eq!(text(&house.call("far__t", json!({})).await), "1");
+        life.store(2, Ordering::SeqCst);
+        let begun = std::time::Instant::now();
+        // The calls that find out may be lost, and no other; where the server says clearly that it did not take them, not even those.
+        let results = join_all((0..16).map(|_| house.call("far__t", json!({})))).await;
+        for result in &results {
+            assert!(status != StatusCode::NOT_FOUND || text(result) == "2", "{result}");
+        }
+        let mut result = house.call("far__t", json!({})).await;
+        while text(&result) != "2" {
+            assert!(begun.elapsed() < crate::house::PATIENCE, "{status}: {result}");
+            house.until_ready("far").await;
+            result = house.call("far__t", json!({})).await;
+        }
+        house.until("far", |view| view.tools.contains(&"far__only-in-life-2".to_owned())).await;
+        house.host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_method_that_is_not_found_over_http_is_no_session_that_is_lost() {
+    let (mut tasks, life) = (JoinSet::new(), Arc::new(AtomicUsize::new(1)));
+    let answer = async |life, request: Request<Incoming>| {
+        let response = answer_as_legacy(life, StatusCode::NOT_FOUND, request).await?;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let said = String::from_utf8_lossy(&body)
+            .replace(r#""capabilities":{"tools""#, r#""capabilities":{"resources":{},"tools""#);
+        let (mut head, said) = (head, Full::<hyper::body::Bytes>::from(said).boxed());
+        head.headers.remove("content-length");
+        Ok::<_, Infallible>(Response::from_parts(head, said))
+    };
+    let url = listen(&mut tasks, move |request| answer(Arc::clone(&life), request)).await;
+    let house = House::start(vec![over(&url, "right")]);
+    let view = house.until("far", |view| view.state == ServerState::Degraded).await;
+    assert_eq!(view.restarts, 0, "{view:?}");
+    assert_eq!(text(&house.call("far__t", json!({})).await), "1");
+    house.host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_legacy_server_over_http_that_is_gone_is_not_called_ready() {
+    let (mut tasks, life) = (JoinSet::new(), Arc::new(AtomicUsize::new(1)));
+    let url =
+        listen(&mut tasks, move |request| answer_as_legacy(Arc::clone(&life), StatusCode::NOT_FOUND, request)).await;
+    let house = House::ready(vec![over(&url, "right")]).await;
+    tasks.shutdown().await;
+    let result = house.call("far__t", json!({})).await;
+    assert_eq!(result["isError"], true, "{result}");
+    let view = house.until("far", |view| view.state == ServerState::Restarting).await;
+    assert!(view.reason.is_some_and(|why| !why.is_empty()));
+    house.host.stop().await;
 }

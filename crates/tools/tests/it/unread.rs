@@ -43,3 +43,29 @@ async fn calls_of_a_server_that_no_longer_reads_all_end_and_it_is_started_again(
     assert!(again.last_end.as_deref().unwrap().contains("read nothing"), "{again:?}");
     house.host.stop().await;
 }
+
+/// One that does one thing after the other reads nothing meanwhile, and is as it should be.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_at_work_may_leave_unread_what_it_is_told() {
+    // Steps of a quarter of a second, for longer than a call may take without a sign.
+    let works = r#"case $line in *'"work"'*)
+            for step in 1 2 3 4 5 6 7 8 9 10 11 12; do
+                sleep 0.25
+                echo '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":'$id',"progress":'$step'}}'
+            done;; esac
+        echo '{"jsonrpc":"2.0","id":'$id',"result":{"content":[{"type":"text","text":"done"}]}}'"#;
+    let timeouts = Timeouts { call: Duration::from_secs(2), ..Timeouts::default() };
+    let house = House::ready(vec![Server { timeouts, ..script(works) }]).await;
+    let pid = house.view("g").pid;
+    let work = house.call("g__t", json!({ "work": true }));
+    let meanwhile = async {
+        let is_call = |frame: &tools::Frame| frame.text.contains("tools/call");
+        house.until("g", |_| house.host.frames("g").unwrap().frames.iter().any(is_call)).await;
+        let large = "x".repeat(ARGUMENT_BYTES);
+        join_all((0..16).map(|_| house.call("g__t", json!({ "text": large })))).await
+    };
+    let (worked, _) = tokio::join!(work, meanwhile);
+    assert_eq!(text(&worked), "done", "{worked}");
+    assert_eq!(house.view("g").pid, pid, "{:?}", house.view("g").last_end);
+    house.host.stop().await;
+}

@@ -6,7 +6,8 @@ use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
 use tokio::time::timeout_at;
 
-use super::{ANYWAY, Broken, Driver};
+use super::super::half::Broken;
+use super::{ANYWAY, Driver};
 use crate::exchange::{Heard, Number};
 use crate::far::Arrived;
 use crate::handshake::{Agreement, Era, Failure, Handshake, Step};
@@ -28,7 +29,7 @@ impl Driver {
                     // What it asks and nobody takes is refused.
                     self.catch_up();
                 }
-                Arrived::Room | Arrived::Undelivered { .. } => {}
+                Arrived::Room | Arrived::Undelivered { .. } | Arrived::Forgotten { .. } => {}
             }
         }
     }
@@ -44,7 +45,7 @@ impl Driver {
             match arrived {
                 Arrived::Ended => return None,
                 Arrived::Lines => self.read(),
-                Arrived::Room | Arrived::Undelivered { .. } => {}
+                Arrived::Room | Arrived::Undelivered { .. } | Arrived::Forgotten { .. } => {}
             }
             for heard in std::mem::take(&mut self.inbox) {
                 match heard {
@@ -100,7 +101,7 @@ impl Driver {
         match arrived {
             Arrived::Ended => return Err(Broken::Ended(handshake.phase())),
             Arrived::Room => {}
-            Arrived::Undelivered { number, why, .. } => {
+            Arrived::Undelivered { number, why, .. } | Arrived::Forgotten { number, why } => {
                 let is_probe = |asked: &(Number, &str)| Some(asked.0) == number && asked.1 == "server/discover";
                 if !self.asked.iter().any(is_probe) {
                     return Err(Broken::Handshake(Failure::Unreachable(why)));
