@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use http_body_util::combinators::BoxBody;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tools::{Caller, Era, Host, HttpEndpoint, Limits, Plan, Reach, Remote, Server, ServerState};
+use tools::{Caller, Era, Host, HttpEndpoint, Limits, Plan, Reach, Remote, Server, ServerState, Timeouts};
 
 use crate::house::{Can, House, Lifecycle, plan, server, text, words};
 
@@ -377,7 +378,9 @@ async fn a_legacy_server_over_http_that_is_gone_is_not_called_ready() {
     let (mut tasks, life) = (JoinSet::new(), Arc::new(AtomicUsize::new(1)));
     let url =
         listen(&mut tasks, move |request| answer_as_legacy(Arc::clone(&life), StatusCode::NOT_FOUND, request)).await;
-    let house = House::ready(vec![over(&url, "right")]).await;
+    // If it is missed before it is called, the call waits for it so long.
+    let timeouts = Timeouts { call: Duration::from_secs(1), ..Timeouts::default() };
+    let house = House::ready(vec![Server { timeouts, ..over(&url, "right") }]).await;
     tasks.shutdown().await;
     let result = house.call("far__t", json!({})).await;
     assert_eq!(result["isError"], true, "{result}");
