@@ -67,13 +67,7 @@ impl Asking<'_> {
             params["_meta"] = meta;
         }
         for round in 0..=self.shared.limits.input_rounds_max {
-            let asker = Asker::new(&self.face.caller, &self.face.owner);
-            let calling = connection.call(Some(asker), self.method, params.clone());
-            let sent = tokio::time::timeout(self.post.server.timeouts.call, calling)
-                .await
-                .unwrap_or_else(|_| Err(CallError::NotSent("it takes nothing more".into())));
-            let outcome = async { self.see_through(sent?).await }.await;
-            let outcome = outcome.map_err(|error| match error {
+            let outcome = self.send(&connection, params.clone()).await.map_err(|error| match error {
                 // What was sent before has been worked for.
                 CallError::NotSent(why) if round > 0 => CallError::Gone(why),
                 other => other,
@@ -89,6 +83,15 @@ impl Asking<'_> {
         }
         let why = format!("it asked more than {} times", self.shared.limits.input_rounds_max);
         Err(CallError::Refused(ErrorData::internal_error(why, None)))
+    }
+
+    /// Sends the request once.
+    async fn send(&self, connection: &Connection, params: Value) -> Result<Outcome, CallError> {
+        let asker = Asker::new(&self.face.caller, &self.face.owner);
+        let calling = connection.call(Some(asker), self.method, params);
+        let sent = tokio::time::timeout(self.post.server.timeouts.call, calling).await;
+        let call = sent.map_err(|_| CallError::NotSent("it takes nothing more".into()))??;
+        self.see_through(call).await
     }
 
     /// Goes on with a request that waits for answers of its caller; `None` if it is the server that knows this state.

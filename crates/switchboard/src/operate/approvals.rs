@@ -212,7 +212,7 @@ fn show(approval: &Value) -> String {
 /// All that a decision is about, as it was shown; the server has escaped what comes from the model, and so do we.
 fn what(approval: &Value) -> String {
     let mut text = String::new();
-    for field in ["id", "kind", "worker", "thread", "turn", "cwd", "reason", "deadline_at", "shown_hash"] {
+    for field in ["id", "kind", "worker", "thread", "turn", "key", "cwd", "reason", "deadline_at", "shown_hash"] {
         text.push_str(&format!("{field:12} {}\n", cell(&approval[field])));
     }
     if let Some(words) = words(&approval["command"]) {

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use super::half::Half;
 use super::whose::meant;
 use super::{Asker, CallError, CallEvent, Dropped, Line, ORDERS_MAX, Order, Question, unanswered};
+use crate::deadline::reached;
 use crate::dialect::Tongue;
 use crate::exchange::{Exchange, Heard, Number};
 use crate::far::{self, Arrived, End, Far};
@@ -143,7 +144,7 @@ impl Driver {
         self.see_all();
         let mut parting = None;
         loop {
-            if parting.is_some_and(|until| self.lines.is_empty() || tokio::time::Instant::now() >= until) {
+            if parting.is_some_and(|until| self.lines.is_empty() || Instant::now() >= until) {
                 return;
             }
             let has_room = parting.is_none() && self.far.has_room();
@@ -163,14 +164,14 @@ impl Driver {
                         self.unsent.extend(number.and_then(|number| self.lines.remove(&number)));
                         self.last_trouble = Some(why.into());
                         // What was sent with it is most likely not taken either.
-                        parting.get_or_insert_with(|| tokio::time::Instant::now() + PART_TIMEOUT);
+                        parting.get_or_insert_with(|| Instant::now() + PART_TIMEOUT);
                     }
                     Arrived::Lines => {
                         self.read();
                         self.see_all();
                     }
                 },
-                () = tokio::time::sleep_until(parting.unwrap_or_else(tokio::time::Instant::now)), if parting.is_some() => {}
+                () = reached(parting) => {}
                 order = self.orders.recv(), if has_room => match order {
                     Some(order) => self.obey(order),
                     None => return,
