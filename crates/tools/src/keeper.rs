@@ -25,6 +25,9 @@ use crate::strays;
 use crate::view::{Implementation, ServerState};
 use attendance::Attendance;
 
+/// Tools that are read in a moment.
+const SHORT_BYTES: usize = 64 << 10;
+
 /// How one life of a server ended.
 enum Ended {
     Broke { reason: EndReason, words: Arc<str>, opening: Opening },
@@ -315,8 +318,12 @@ impl Keeper {
         keeps_tools
     }
 
-    /// Reads lists where that holds nobody up: schemas can be large.
+    /// Reads lists; long ones where that holds nobody up. A thread of its own for each would cost more than it saves.
     async fn catalog(&self, lists: &Lists) -> Arc<Catalog> {
+        let bytes: usize = lists.tools.iter().map(|tool| tool.to_string().len()).sum();
+        if bytes <= SHORT_BYTES {
+            return Arc::new(Catalog::read(lists, &self.post.server));
+        }
         let (lists, server) = (lists.clone(), Arc::clone(&self.post.server));
         let read = tokio::task::spawn_blocking(move || Catalog::read(&lists, &server)).await;
         Arc::new(read.unwrap_or_else(|error| match error.try_into_panic() {

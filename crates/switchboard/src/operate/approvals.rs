@@ -280,6 +280,7 @@ mod tests {
             worker       files
             thread       
             turn         t
+            key          –
             cwd          –
             reason       –
             deadline_at  –
