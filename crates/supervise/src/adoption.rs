@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::environment::Mark;
+use crate::groups;
 use crate::identity::{Environment, Stat};
 use crate::leaders::{self, Census};
 
@@ -75,6 +76,8 @@ fn look() {
         return;
     }
     let census = Census::take();
+    let untraceable = census.adopted.iter().filter(|orphan| !orphan.is_zombie && is_untraceable(orphan, &census));
+    groups::record_orphans(&untraceable.map(|orphan| orphan.identity).collect());
     for orphan in &census.adopted {
         if orphan.is_zombie {
             reap(orphan);
@@ -92,6 +95,15 @@ fn has_no_children() -> bool {
 fn reap(zombie: &Stat) {
     if let Some(pid) = Pid::from_raw(zombie.identity.pid.cast_signed()) {
         waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).ok();
+    }
+}
+
+/// Whether the next Switchboard could not tell by its marks where it comes from: they are gone, hidden, or none of ours.
+fn is_untraceable(orphan: &Stat, census: &Census) -> bool {
+    match orphan.identity.environment() {
+        Environment::Seen(seen) => !Mark::of_child(&seen).is_some_and(|mark| census.is_living(mark)),
+        Environment::Forbidden | Environment::Coming => true,
+        Environment::Gone => false,
     }
 }
 

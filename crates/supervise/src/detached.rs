@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::environment::Owner;
 use crate::exit::{Ending, Exit};
+use crate::groups;
 use crate::identity::{Environment, Identity};
 use crate::ladder::{Climb, Ladder, Rung, Step};
 use crate::launch::Started;
@@ -70,6 +71,12 @@ impl Detached {
         detached.is_alive().then_some(detached)
     }
 
+    /// Any process, if it still runs; whoever asks for it must know that it is ours to end.
+    pub(crate) fn of_process(name: &str, identity: Identity, owner: Owner, log: &Path, limits: Limits) -> Option<Self> {
+        let detached = Self::new(name.into(), identity, identity.open()?, owner, log, limits);
+        detached.is_alive().then_some(detached)
+    }
+
     fn new(name: Box<str>, identity: Identity, pidfd: OwnedFd, owner: Owner, log: &Path, limits: Limits) -> Self {
         Self {
             name,
@@ -96,6 +103,7 @@ impl Detached {
             socket,
             fingerprint: fingerprint.into(),
             log: self.log.path().into(),
+            token_hash: None,
         }
     }
 
@@ -171,6 +179,7 @@ impl Detached {
             Some(Ok(Some(status))) => status.into(),
             _ => Ending::Unknown,
         };
+        groups::forget(self.identity);
         let exit = self.report(ending);
         self.exit.insert(exit).clone()
     }

@@ -1,7 +1,7 @@
 //! The environment of a child: nothing of ours but an allow-list, then what the launch names, then our two marks.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,6 +14,12 @@ pub const OWNER_VARIABLE: &str = "SWITCHBOARD_OWNER";
 /// The variable that marks one child, and whatever it starts in turn.
 pub const CHILD_VARIABLE: &str = "SWITCHBOARD_CHILD";
 
+/// Stands in an argument of a [`Launch`](crate::Launch) for the value of [`OWNER_VARIABLE`].
+pub const OWNER_PLACEHOLDER: &str = "{SWITCHBOARD_OWNER}";
+
+/// Stands in an argument of a [`Launch`](crate::Launch) for the value of [`CHILD_VARIABLE`].
+pub const CHILD_PLACEHOLDER: &str = "{SWITCHBOARD_CHILD}";
+
 /// One Switchboard process, as its children are marked with it; made once and given to every [`Launch`](crate::Launch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -24,6 +30,11 @@ impl Owner {
     #[must_use]
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
+    }
+
+    /// Whether the environment has a mark of any Switchboard.
+    pub(crate) fn is_in(environment: &[u8]) -> bool {
+        variables(environment).any(|(name, _)| name == OWNER_VARIABLE.as_bytes())
     }
 
     pub(crate) fn mark(self) -> Mark {
@@ -64,12 +75,24 @@ impl Mark {
         variables(environment).any(|variable| variable == (self.variable.as_bytes(), value.as_bytes()))
     }
 
+    fn placeholder(self) -> &'static str {
+        if self.variable == OWNER_VARIABLE { OWNER_PLACEHOLDER } else { CHILD_PLACEHOLDER }
+    }
+
     fn into_variable(self) -> (OsString, OsString) {
         (self.variable.into(), self.value.to_string().into())
     }
 }
 
-fn variables(environment: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+/// The argument with the values of the marks in place of their placeholders.
+pub(crate) fn marked_argument(argument: &OsStr, marks: [Mark; 2]) -> OsString {
+    let Some(text) = argument.to_str() else { return argument.into() };
+    let replace = |text: String, mark: Mark| text.replace(mark.placeholder(), &mark.value.to_string());
+    marks.into_iter().fold(text.to_owned(), replace).into()
+}
+
+/// The variables of an environment, each closed by a zero byte.
+pub(crate) fn variables(environment: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     environment.split(|byte| *byte == 0).filter_map(|variable| {
         let end = variable.iter().position(|byte| *byte == b'=')?;
         Some((&variable[..end], &variable[end + 1..]))
@@ -126,6 +149,15 @@ mod tests {
             (OWNER_VARIABLE, &owner),
         ];
         assert_eq!(environment, pairs(&expected));
+    }
+
+    #[test]
+    fn placeholders_in_arguments_become_the_marks() {
+        let marks = [Owner::generate().mark(), Mark::of_new_child()];
+        let [owner, child] = marks.map(|mark| mark.value.to_string());
+        let argument = format!("a={OWNER_PLACEHOLDER} b={CHILD_PLACEHOLDER} c={{OTHER}}");
+        let marked = marked_argument(OsStr::new(&argument), marks);
+        assert_eq!(marked, *format!("a={owner} b={child} c={{OTHER}}"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use tokio::process::Command;
 use crate::child::Child;
 use crate::detached::Detached;
 use crate::environment::{self, Mark, Owner};
+use crate::groups::{self, LeaderKind};
 use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::log;
@@ -26,7 +27,8 @@ use crate::{leaders, program};
 pub struct Launch {
     /// A path, taken from `cwd` where it is relative, or a bare name that is looked up on the child's `PATH`.
     pub program: OsString,
-    /// Its arguments; no shell ever sees them.
+    /// Its arguments; no shell ever sees them. [`OWNER_PLACEHOLDER`](crate::OWNER_PLACEHOLDER) and
+    /// [`CHILD_PLACEHOLDER`](crate::CHILD_PLACEHOLDER) become the values of the marks.
     pub args: Vec<OsString>,
     /// The directory it starts in.
     pub cwd: PathBuf,
@@ -47,9 +49,8 @@ impl Launch {
         let place = Place::of(self)?;
         let program = place.find(&self.program)?;
         let mut command = place.command(&program);
-        command.args(&self.args).process_group(0);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(Child::new(self.start(command, &program)?, limits))
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(Child::new(self.start(command, &program, LeaderKind::Group)?, limits))
     }
 
     /// Starts it in a process session of its own, where it outlives us: without stdin and stdout, and with its stderr
@@ -69,28 +70,32 @@ impl Launch {
         let stderr = log::open(log).map_err(unusable)?;
         // Not in a group of its own: `setsid` would fork, and the process would not be the one that we started.
         let mut command = place.command(&place.find_setsid()?);
-        command.arg(&program).args(&self.args);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
-        let mut started = self.start(command, &program)?;
+        command.arg(&program).stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        let mut started = self.start(command, &program, LeaderKind::Session)?;
         let Some(pidfd) = started.identity.open() else {
             // Unreaped it cannot be gone, so it is we who have no descriptor left to hold it by.
             started.leader.start_kill().ok();
+            groups::forget(started.identity);
             return Err(SpawnError::Refused { program, error: Errno::MFILE.into() });
         };
         Ok(Detached::started(started, pidfd, self.owner, log, limits))
     }
 
-    fn start(&self, mut command: Command, program: &Path) -> Result<Started, SpawnError> {
+    fn start(&self, mut command: Command, program: &Path, leads: LeaderKind) -> Result<Started, SpawnError> {
         let mark = Mark::of_new_child();
-        command.env_clear().envs(environment::of_child(env::vars_os(), &self.env, [self.owner.mark(), mark]));
+        let marks = [self.owner.mark(), mark];
+        command.args(self.args.iter().map(|argument| environment::marked_argument(argument, marks)));
+        command.env_clear().envs(environment::of_child(env::vars_os(), &self.env, marks));
         let (leader, identity) =
             leaders::start(&mut command, mark).map_err(|error| SpawnError::of_exec(program.into(), error))?;
+        groups::record(self.owner, identity, leads);
         let name = program.file_name().unwrap_or_default().to_string_lossy().into();
         let mut started = Started { name, leader, identity, mark };
         match self.rlimits.apply(identity.pid) {
             Ok(()) => Ok(started),
             Err(error) => {
                 started.leader.start_kill().ok();
+                groups::forget(identity);
                 Err(SpawnError::Rlimit { program: program.into(), error })
             }
         }

@@ -2,10 +2,9 @@
 //! One small file in the state directory, replaced as a whole and flushed to the disk before it counts, under a lock
 //! that admits one Switchboard.
 
-use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,11 +13,13 @@ use std::{process, thread};
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Owner;
-use crate::identity::Stat;
-use crate::leftovers::Leftovers;
+use crate::groups::{self, GroupFile, RecordedGroup};
+use crate::identity::{Identity, Stat};
+use crate::leftovers::{Leftovers, Reaped, end_all};
+use crate::socket_holder::SocketHolder;
+use crate::state_file::{self, Durability};
 
 const FILE: &str = "ledger.json";
-const NEW_FILE: &str = "ledger.json.new";
 const LOCK_FILE: &str = "lock";
 
 /// How long the lock may outlive its holder, and how often to look: a child that it was just starting has it until its exec.
@@ -37,6 +38,7 @@ pub struct Ledger {
 struct Shared {
     state_dir: PathBuf,
     page: Mutex<Page>,
+    groups: Arc<GroupFile>,
     /// Held as long as anyone has the ledger; the system lets go of it when we die, however that happens.
     lock: File,
 }
@@ -66,6 +68,9 @@ pub struct DetachedEntry {
     pub fingerprint: Box<str>,
     /// Where its stderr goes.
     pub log: PathBuf,
+    /// The hash of the token that it was given, if it was given one: its owner decides what that opens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_hash: Option<Box<str>>,
 }
 
 /// What the file holds.
@@ -83,19 +88,31 @@ struct Page {
     detached: Vec<DetachedEntry>,
 }
 
+/// Whose a process is that holds the socket of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketClaim {
+    /// The worker's, or what is left of it.
+    Own,
+    /// Another worker's.
+    OtherWorker,
+    /// Not ours.
+    Stranger,
+}
+
 impl Ledger {
     /// Takes the state directory, which is made if there is none, and says what was left by whoever had it before. It is
     /// its owner's alone from then on: who can reach the socket of a worker can do all that the worker can.
     pub fn open(state_dir: &Path) -> Result<(Self, Leftovers), LedgerError> {
         let unusable = |error| LedgerError::Directory { path: state_dir.into(), error };
-        DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(unusable)?;
-        close_to_others(state_dir).map_err(unusable)?;
+        state_file::prepare_directory(state_dir).map_err(unusable)?;
         let lock = lock(&state_dir.join(LOCK_FILE))?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(unusable)?;
         let page = Page::after(read(&state_dir.join(FILE))?, boot.trim());
         page.write(state_dir)?;
         let gone = page.gone.clone();
-        let shared = Shared { state_dir: state_dir.into(), page: Mutex::new(page), lock };
+        let earlier: Vec<Owner> = gone.iter().copied().chain(page.detached.iter().map(|entry| entry.owner)).collect();
+        let groups = GroupFile::open(state_dir, boot.trim(), page.owner, &earlier).map_err(unusable)?;
+        let shared = Shared { state_dir: state_dir.into(), page: Mutex::new(page), groups, lock };
         let ledger = Self { shared: Arc::new(shared) };
         Ok((ledger.clone(), Leftovers::new(ledger, gone)))
     }
@@ -115,7 +132,9 @@ impl Ledger {
     /// The mark for a detached worker that is about to be started. Recorded first: if we are killed before
     /// [`record`](Self::record), the worker is found by this mark, and reaped.
     pub fn announce(&self, name: &str) -> Result<Owner, LedgerError> {
-        self.change(|page| *page.announced.entry(name.into()).or_insert_with(Owner::generate))
+        let owner = self.change(|page| *page.announced.entry(name.into()).or_insert_with(Owner::generate))?;
+        self.shared.groups.add_owner(owner);
+        Ok(owner)
     }
 
     /// Records a detached worker, in place of another of that name: it is to be found again, and not reaped.
@@ -132,7 +151,71 @@ impl Ledger {
         self.change(|page| page.detached.retain(|entry| &*entry.name != name))
     }
 
-    pub(crate) fn forget_gone(&self) -> Result<(), LedgerError> {
+    /// The detached workers that a Switchboard has recorded there, be it one that runs; none if there is no ledger. Changes
+    /// nothing.
+    pub fn look(state_dir: &Path) -> Result<Vec<DetachedEntry>, LedgerError> {
+        Ok(read(&state_dir.join(FILE))?.map(|page| page.detached).unwrap_or_default())
+    }
+
+    /// The process groups and sessions of all that was started and has not been reaped.
+    #[must_use]
+    pub fn recorded_groups(&self) -> Vec<RecordedGroup> {
+        self.shared.groups.groups()
+    }
+
+    /// What is started from now on may run as this user, too.
+    pub fn add_user(&self, user: u32) {
+        self.shared.groups.add_user(user);
+    }
+
+    /// Whose the holder of a worker's socket is. It is a process of that worker if it carries the worker's mark or that of an
+    /// earlier Switchboard of this directory, if it is in their process groups, if it is an orphan that we adopted, or if it runs the
+    /// worker's own program as a user of ours and carries the mark of some Switchboard.
+    #[must_use]
+    pub fn claim(&self, worker: &str, holder: &SocketHolder, program: &Path) -> SocketClaim {
+        let (own, others): (Vec<Owner>, Vec<Owner>) = self.read(|page| {
+            let recorded = page.detached.iter().map(|entry| (&*entry.name, entry.owner));
+            let workers = recorded.chain(page.announced.iter().map(|(name, owner)| (&**name, *owner)));
+            let is_own = |(name, _): &(&str, Owner)| *name == worker;
+            let own = workers.clone().filter(is_own).map(|(_, owner)| owner).chain(page.gone.iter().copied());
+            (own.collect(), workers.filter(|entry| !is_own(entry)).map(|(_, owner)| owner).collect())
+        });
+        let is_marked = |owners: &[Owner]| owners.iter().any(|owner| holder.is_marked(*owner));
+        // A link at the socket's path can lead to any other worker.
+        if is_marked(&others) {
+            return SocketClaim::OtherWorker;
+        }
+        let is_in_group =
+            || self.recorded_groups().iter().any(|group| own.contains(&group.owner) && group.contains(holder.pid()));
+        let runs_program =
+            || holder.executable().is_some_and(|file| program.canonicalize().is_ok_and(|own| own == file));
+        let users = self.shared.groups.users();
+        let is_of_user = || groups::user_of(holder.pid()).is_some_and(|user| users.contains(&user));
+        let is_own = is_marked(&own)
+            || is_in_group()
+            || self.shared.groups.has_orphan(holder.identity())
+            || (holder.is_marked_by_any() && is_of_user() && runs_program());
+        if is_own { SocketClaim::Own } else { SocketClaim::Stranger }
+    }
+
+    /// Ends all that is left of a detached worker whose process is gone, and forgets it.
+    pub async fn end_remains(&self, entry: &DetachedEntry) -> Result<Reaped, LedgerError> {
+        let reaped = end_all(self, &[entry.owner]).await;
+        // What does not end stays recorded, so that it is refused at the control socket and looked for again.
+        if reaped.all_gone {
+            self.shared.groups.forget(&[entry.owner]);
+            self.change(|page| page.detached.retain(|other| other != entry))?;
+        }
+        Ok(reaped)
+    }
+
+    pub(crate) fn left_orphans(&self) -> BTreeSet<Identity> {
+        self.shared.groups.left_orphans()
+    }
+
+    pub(crate) fn forget_gone(&self, gone: &[Owner]) -> Result<(), LedgerError> {
+        self.shared.groups.forget(gone);
+        self.shared.groups.forget_left_orphans();
         self.change(|page| page.gone.clear())
     }
 
@@ -175,36 +258,22 @@ impl Page {
     /// A reader sees the old file or the new one, and after a power cut too.
     fn write(&self, state_dir: &Path) -> Result<(), LedgerError> {
         let write = || {
-            let (path, new_path) = (state_dir.join(FILE), state_dir.join(NEW_FILE));
-            let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new_path)?;
-            file.write_all(&serde_json::to_vec_pretty(self)?)?;
-            file.sync_all()?;
-            fs::rename(new_path, path)?;
-            File::open(state_dir)?.sync_all()
+            let text = serde_json::to_vec_pretty(self)?;
+            state_file::replace_state_file(&state_dir.join(FILE), &text, 0o600, Durability::Flushed)
         };
         write().map_err(|error| LedgerError::Write { path: state_dir.join(FILE), error })
     }
 }
 
-fn close_to_others(state_dir: &Path) -> io::Result<()> {
-    let mode = fs::metadata(state_dir)?.permissions().mode();
-    if mode & 0o002 != 0 {
-        return Err(io::Error::other("everybody may write into it: choose a directory of your own"));
-    }
-    if mode & 0o077 != 0 {
-        fs::set_permissions(state_dir, Permissions::from_mode(0o700))?;
-    }
-    Ok(())
-}
-
 fn lock(path: &Path) -> Result<File, LedgerError> {
     let unusable = |error| LedgerError::Directory { path: path.into(), error };
-    let options = OpenOptions::new().create(true).read(true).write(true).truncate(false).mode(0o600).clone();
-    let mut file = options.open(path).map_err(unusable)?;
+    let mut options = OpenOptions::new();
+    options.create(true).read(true).write(true).truncate(false);
+    let mut file = state_file::open(path, &mut options).map_err(unusable)?;
     let deadline = Instant::now() + LAST_CHILD_TIMEOUT;
     while let Err(error) = file.try_lock() {
         let TryLockError::WouldBlock = error else { return Err(unusable(error.into())) };
-        let pid = fs::read_to_string(path).unwrap_or_default();
+        let pid = String::from_utf8(state_file::read_state_file(path).unwrap_or_default()).unwrap_or_default();
         if Instant::now() > deadline || is_alive(pid.trim()) {
             return Err(LedgerError::Held { state_dir: path.parent().unwrap_or(path).into(), pid: pid.trim().into() });
         }
@@ -220,7 +289,7 @@ fn is_alive(pid: &str) -> bool {
 }
 
 fn read(path: &Path) -> Result<Option<Page>, LedgerError> {
-    let text = match fs::read(path) {
+    let text = match state_file::read_state_file(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(LedgerError::Directory { path: path.into(), error }),

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::limits::Limits;
+use crate::state_file;
 use crate::tail::StderrTail;
 
 /// How often to look at its length: a worker that floods it at 100 MB/s fills no disk in that time.
@@ -17,7 +17,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Opens the file for a process to append to; what it says may be a secret, so it is for this user alone.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+    state_file::open(path, OpenOptions::new().create(true).append(true))
 }
 
 /// Keeps a log within its limit for as long as it lives.
@@ -58,7 +58,7 @@ async fn keep_short(path: PathBuf, limits: Limits) {
 /// Empties a log that is too long, and appends its end again. The process appends too, so both write at the file's end
 /// wherever that is; what it says between our look and our cut is lost.
 fn cut(path: &Path, limits: Limits) -> io::Result<()> {
-    if fs::metadata(path)?.len() <= limits.log_bytes_max {
+    if fs::symlink_metadata(path)?.len() <= limits.log_bytes_max {
         return Ok(());
     }
     let tail = tail(path, limits.stderr_bytes_max)?;
@@ -66,13 +66,13 @@ fn cut(path: &Path, limits: Limits) -> io::Result<()> {
         Some((_, lines)) if tail.starts_mid_line => lines,
         _ => &tail.text,
     };
-    let mut file = OpenOptions::new().append(true).open(path)?;
+    let mut file = state_file::open(path, OpenOptions::new().append(true))?;
     file.set_len(0)?;
     file.write_all(format!("… {} bytes were cut off here\n{whole_lines}", tail.total_bytes).as_bytes())
 }
 
 fn tail(path: &Path, bytes_max: usize) -> io::Result<StderrTail> {
-    let mut file = File::open(path)?;
+    let mut file = state_file::open(path, OpenOptions::new().read(true))?;
     let total_bytes = file.metadata()?.len();
     // One byte more tells whether the first line is whole.
     let start = total_bytes.saturating_sub(bytes_max as u64 + 1);

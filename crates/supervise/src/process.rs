@@ -7,6 +7,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::time::Instant;
 
 use crate::exit::{Ending, Exit};
+use crate::groups;
+use crate::identity::Identity;
 use crate::launch::Started;
 use crate::limits::Limits;
 use crate::memory::OomKills;
@@ -19,6 +21,7 @@ use crate::watch::ExitWatch;
 pub struct Process {
     name: Box<str>,
     leader: tokio::process::Child,
+    identity: Identity,
     watch: ExitWatch,
     tree: Tree,
     stderr: Stderr,
@@ -45,6 +48,7 @@ impl Process {
         Self {
             name,
             leader,
+            identity,
             watch: ExitWatch::new(pid),
             tree: Tree::new(Some(identity), mark),
             stderr: Stderr::new(stderr, limits.stderr_bytes_max),
@@ -151,6 +155,7 @@ impl Process {
 
     fn reap(&mut self) -> Ending {
         let left_behind = self.kill();
+        groups::forget(self.identity);
         let ending = match self.leader.try_wait() {
             Ok(Some(status)) => status.into(),
             Ok(None) | Err(_) => Ending::Unknown,
@@ -163,6 +168,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.kill();
+        if self.reaped.is_none() {
+            self.kill();
+            groups::forget(self.identity);
+        }
     }
 }

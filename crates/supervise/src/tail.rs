@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use crate::escape::escaped;
+
 /// The end of what a process wrote to stderr. Its `Display` is one line, for reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StderrTail {
@@ -38,24 +40,16 @@ impl fmt::Display for StderrTail {
 /// Leaves out what only sets colours (`ESC [ … m`): the real worker colours its log even without a terminal.
 fn write_line(mut line: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     while let Some((before, after)) = line.split_once("\x1b[") {
-        write_visibly(before, f)?;
+        f.write_str(&escaped(before))?;
         match after.trim_start_matches(|char: char| char.is_ascii_digit() || char == ';').strip_prefix('m') {
             Some(rest) => line = rest,
             None => {
-                write_visibly("\x1b[", f)?;
+                f.write_str(&escaped("\x1b["))?;
                 line = after;
             }
         }
     }
-    write_visibly(line, f)
-}
-
-/// Control, bidirectional and zero-width characters could make a terminal show something else than what was written.
-fn write_visibly(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    text.chars().try_for_each(|char| match char {
-        '"' | '\'' | '\\' => f.write_char(char),
-        _ => write!(f, "{}", char.escape_debug()),
-    })
+    f.write_str(&escaped(line))
 }
 
 #[cfg(test)]
@@ -80,8 +74,8 @@ mod tests {
 
     #[test]
     fn what_would_deceive_a_terminal_is_shown() {
-        check("\x1b[2J\x1b]0;t\x07", r"last stderr: \u{1b}[2J\u{1b}]0;t\u{7}");
-        check("a\u{202e}\u{200b}\té", r"last stderr: a\u{202e}\u{200b}\té");
+        check("\x1b[2J\x1b]0;t\x07", "last stderr: <U+001B>[2J<U+001B>]0;t<U+0007>");
+        check("a\u{202e}\u{200b}\té\u{3164}", "last stderr: a<U+202E><U+200B><tab>é<U+3164>");
         check(r#""q" \'"#, r#"last stderr: "q" \'"#);
     }
 

@@ -8,6 +8,7 @@ use std::{process, thread};
 use rustix::process::Signal;
 
 use crate::environment::Mark;
+use crate::groups::RecordedGroup;
 use crate::identity::{Environment, Identity, Stat};
 use crate::leaders::Census;
 
@@ -34,6 +35,8 @@ pub(crate) struct Tree {
     /// The process that it grew from, where there is one.
     leader: Option<Identity>,
     mark: Mark,
+    /// Groups and sessions of processes that are gone, whose members belong to it.
+    groups: Vec<RecordedGroup>,
     /// All that were ever seen to belong to it: a process whose parent is gone can no longer be found by descent.
     known: BTreeSet<Identity>,
     /// Processes without the mark, which are not read twice: a process does not get one later.
@@ -49,11 +52,23 @@ impl Tree {
         Self {
             leader,
             mark,
+            groups: Vec::new(),
             known: leader.into_iter().collect(),
             unmarked: BTreeSet::new(),
             met_exec: false,
             has_missed: false,
         }
+    }
+
+    /// The same tree with the members of these groups.
+    pub(crate) fn with_groups(self, groups: Vec<RecordedGroup>) -> Self {
+        Self { groups, ..self }
+    }
+
+    /// The same tree with these processes.
+    pub(crate) fn with_members(mut self, members: BTreeSet<Identity>) -> Self {
+        self.known.extend(members);
+        self
     }
 
     /// Looks who belongs to it, and remembers them.
@@ -141,7 +156,9 @@ impl Tree {
             |leader: &Identity| census.processes.get(&leader.pid).is_some_and(|stat| stat.identity == *leader);
         let group = self.leader.filter(is_held).map(|leader| leader.pid);
         let is_root = |stat: &&Stat| {
-            let is_told = self.known.contains(&stat.identity) || group == Some(stat.group);
+            let leader_of = |group: &RecordedGroup| census.processes.get(&group.leader);
+            let is_recorded = self.groups.iter().any(|group| group.has_member(stat, leader_of(group)));
+            let is_told = self.known.contains(&stat.identity) || group == Some(stat.group) || is_recorded;
             is_told || (!stat.is_zombie && self.is_marked(stat.identity))
         };
         census.processes.values().filter(is_root).map(|stat| stat.identity).collect()

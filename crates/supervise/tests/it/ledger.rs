@@ -11,7 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use supervise::{Child, Launch, Ledger, Limits, OWNER_VARIABLE, Owner, Reaped};
 use tempfile::TempDir;
 
-use crate::support::{launch, line, line_with, marked, role, run, runs, scale, session, spawn, start_again, until};
+use crate::support::{
+    launch, line, line_with, marked, role, run, run_in_container, runs, scale, session, spawn, start_again, until,
+};
 
 const STATE_DIR: &str = "SUPERVISE_TEST_STATE_DIR";
 
@@ -143,6 +145,22 @@ fn what_was_not_reaped_is_looked_for_again() {
 }
 
 #[test]
+fn a_child_is_recorded_in_a_container_whose_session_is_outside() {
+    run_in_container("ledger::a_child_is_recorded_in_a_container_whose_session_is_outside", async {
+        let own = std::process::id().to_string();
+        assert_eq!((&*own, session(&own).as_deref()), ("1", Some("0")), "the system numbers what is inside alone");
+        let home = TempDir::new().unwrap();
+        let (ledger, _) = Ledger::open(home.path()).unwrap();
+        let child = owned(ledger.owner(), "exec sleep 1000").spawn(Limits::default()).unwrap();
+        let [group] = &*ledger.recorded_groups() else { panic!("one group is recorded") };
+        assert_eq!((group.leader, group.session), (child.process.pid(), 0));
+        assert!(group.contains(child.process.pid()));
+        child.stop(supervise::Ladder::default()).await;
+        assert_eq!(ledger.recorded_groups(), []);
+    });
+}
+
+#[test]
 fn one_state_directory_admits_one() {
     run(async {
         let home = TempDir::new().unwrap();
@@ -190,6 +208,7 @@ fn entries_are_kept_until_they_are_forgotten_or_the_machine_has_started_anew() {
             socket: "/run/s".into(),
             fingerprint: "f".into(),
             log: "/run/l".into(),
+            token_hash: None,
         };
         let names = |ledger: &Ledger| ledger.detached().iter().map(|entry| entry.name.to_string()).collect::<Vec<_>>();
         let (ledger, _) = Ledger::open(home.path()).unwrap();
@@ -272,6 +291,6 @@ fn the_state_directory_is_its_owners_alone_whoever_made_it() {
     fs::create_dir(&everybodys).unwrap();
     fs::set_permissions(&everybodys, fs::Permissions::from_mode(0o777)).unwrap();
     let refused = Ledger::open(&everybodys).err().expect("it is refused").to_string();
-    assert!(refused.contains("everybody may write into it"), "{refused}");
+    assert!(refused.contains("other users may write to it"), "{refused}");
     assert_eq!(mode(&everybodys), 0o777);
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
 mod adoption;
+mod adversary;
 mod detached;
 mod end;
 mod leaks;

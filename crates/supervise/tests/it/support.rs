@@ -70,6 +70,30 @@ pub(crate) fn start_again(name: &str, role: &str, env: &[(&str, &Path)]) -> Chil
     launch.spawn(Limits::default()).unwrap()
 }
 
+/// Runs the test as the first process of a container, whose session is outside it: starts this test binary again in a new
+/// process namespace. Does nothing where the system allows no such namespace.
+pub(crate) fn run_in_container(name: &str, test: impl Future<Output = ()>) {
+    if role().is_some() {
+        return run(test);
+    }
+    run(async {
+        let namespace = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+        let binary = std::env::current_exe().unwrap();
+        let inside = |command: &[&str]| {
+            let mut launch = launch("/usr/bin/unshare", &[&namespace, command].concat());
+            launch.env.push((ROLE.into(), "inside".into()));
+            launch.spawn(Limits::default()).unwrap()
+        };
+        if inside(&["true"]).process.wait().await.ending != Ending::Code(0) {
+            return;
+        }
+        let mut child = inside(&[binary.to_str().unwrap(), "--exact", name, "--nocapture", "--test-threads=1"]);
+        let said = everything(&mut child.stdout).await;
+        let exit = child.process.wait().await;
+        assert!(exit.ending == Ending::Code(0) && said.contains("1 passed"), "{exit}\n{said}");
+    });
+}
+
 /// What follows the word in the next line that has it; the test harness may have begun that line, or written others.
 pub(crate) async fn line_with(word: &str, stdout: &mut ChildStdout) -> String {
     let mut lines = BufReader::with_capacity(1, stdout).lines();
