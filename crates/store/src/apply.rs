@@ -10,6 +10,7 @@ pub(crate) fn apply(connection: &Connection, change: &Change) -> rusqlite::Resul
     match change {
         Change::Approval(row) => put(connection, row),
         Change::Audit(row) => put(connection, row),
+        Change::DecisionLink(row) => put(connection, row),
         Change::ParkedCall(row) => put(connection, row),
         Change::Thread(row) => put(connection, row),
         Change::Response(row) => put(connection, row),
@@ -18,6 +19,7 @@ pub(crate) fn apply(connection: &Connection, change: &Change) -> rusqlite::Resul
             false => Ok(()),
         },
         Change::Key(row) => put(connection, row),
+        Change::KeyOrigin(row) => put(connection, row),
         Change::Usage(added) => add(connection, added),
         Change::ParkedCallDone { id, key, thread } => {
             let sql = "DELETE FROM parked_calls WHERE id = ? AND key = ? AND thread = ?";

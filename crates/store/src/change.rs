@@ -2,7 +2,9 @@
 
 use rusqlite::ToSql;
 
-use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded};
+use crate::rows::{
+    Approval, AuditEntry, DecisionLink, Key, KeyOrigin, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded,
+};
 use crate::table::Table;
 
 /// One change: a whole row put, a row removed, an entry or a sum added.
@@ -12,6 +14,8 @@ pub enum Change {
     Approval(Approval),
     /// Adds an entry to the audit.
     Audit(AuditEntry),
+    /// Puts a decision link; an earlier one of the same approval and verdict stops working.
+    DecisionLink(DecisionLink),
     /// Puts a parked call.
     ParkedCall(ParkedCall),
     /// Removes a parked call.
@@ -46,6 +50,8 @@ pub enum Change {
     },
     /// Puts a key.
     Key(Key),
+    /// Puts which key created a key.
+    KeyOrigin(KeyOrigin),
     /// Adds to the usage of a key, thread and day.
     Usage(UsageAdded),
     /// Puts what a tool server offers.
@@ -63,10 +69,12 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Subject {
     Approval(String),
+    DecisionLink(String, String),
     ParkedCall(String, String, String),
     Thread(String),
     Response(String),
     Key(String),
+    KeyOrigin(String),
     Usage(String, String, String),
     ToolList(String),
 }
@@ -77,6 +85,7 @@ impl Change {
         Some(match self {
             Self::Audit(_) | Self::ToolCall(_) | Self::ResponseIfStill { .. } => return None,
             Self::Approval(row) => Subject::Approval(row.id.clone()),
+            Self::DecisionLink(row) => Subject::DecisionLink(row.approval.clone(), row.verdict.clone()),
             Self::ParkedCall(row) => Subject::ParkedCall(row.id.clone(), row.key.clone(), row.thread.clone()),
             Self::ParkedCallDone { id, key, thread } => Subject::ParkedCall(id.clone(), key.clone(), thread.clone()),
             Self::Thread(row) => Subject::Thread(row.id.clone()),
@@ -84,6 +93,7 @@ impl Change {
             Self::Response(row) => Subject::Response(row.id.clone()),
             Self::ResponseGone { id } => Subject::Response(id.clone()),
             Self::Key(row) => Subject::Key(row.id.clone()),
+            Self::KeyOrigin(row) => Subject::KeyOrigin(row.key.clone()),
             Self::Usage(row) => Subject::Usage(row.key.clone(), row.thread.clone(), row.day.clone()),
             Self::ToolList(row) => Subject::ToolList(row.server.clone()),
             Self::ToolListGone { server } => Subject::ToolList(server.clone()),
@@ -104,11 +114,13 @@ impl Change {
             + match self {
                 Self::Approval(row) => bytes_of(&row.cells()),
                 Self::Audit(row) => bytes_of(&row.cells()),
+                Self::DecisionLink(row) => bytes_of(&row.cells()),
                 Self::ParkedCall(row) => bytes_of(&row.cells()),
                 Self::Thread(row) => bytes_of(&row.cells()),
                 Self::Response(row) => bytes_of(&row.cells()),
                 Self::ResponseIfStill { status, row } => status.len() + bytes_of(&row.cells()),
                 Self::Key(row) => bytes_of(&row.cells()),
+                Self::KeyOrigin(row) => bytes_of(&row.cells()),
                 Self::ParkedCallDone { id, key, thread } => id.len() + key.len() + thread.len(),
                 Self::ThreadGone { id } | Self::ResponseGone { id } => id.len(),
                 Self::Usage(row) => row.key.len() + row.thread.len() + row.day.len(),

@@ -14,10 +14,23 @@ use crate::migrations::{self, APPLICATION_ID};
 
 /// Makes the store unless the file is there.
 pub(crate) fn create_if_missing(path: &Path) -> Result<(), OpenError> {
+    refuse_irregular(path).map_err(|error| OpenError::of_io(path, &error))?;
     match path.try_exists() {
         Ok(true) => Ok(()),
         Ok(false) => create(path),
         Err(error) => Err(OpenError::of_io(path, &error)),
+    }
+}
+
+/// Refuses a symbolic link, because SQLite would write to wherever it leads, and what is no file, such as a pipe that SQLite
+/// would wait for.
+pub(crate) fn refuse_irregular(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => Err(io::Error::other(
+            "it is a symbolic link, and state files are never opened through one: remove the link",
+        )),
+        Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a file")),
+        _ => Ok(()),
     }
 }
 

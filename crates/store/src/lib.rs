@@ -5,7 +5,6 @@
 //! transaction. [`Store::note`] returns at once and is written behind, the last value of a row standing for those before it.
 //! [`Store::read`] sees what is written. A file that is damaged, foreign or of a newer Switchboard is refused and left as it
 //! is; while the disk is full, commits fail, notes wait, [`Store::health`] says so, and all goes on when there is room.
-//! Secrets that must survive have files of their own: [`load_or_create_secret`].
 //!
 //! ```no_run
 //! # async fn example(approval: store::Approval) -> Result<(), Box<dyn std::error::Error>> {
@@ -48,9 +47,11 @@ pub use desk::Counts;
 pub use error::{OpenError, ReadError, WriteError};
 pub use health::Health;
 pub use limits::Limits;
-pub use reader::{ApprovalFilter, ParkedCallFilter, Reader, ThreadFilter, ToolCallFilter, UsageFilter};
-pub use rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded};
-pub use secret::{SECRET_BYTES, load_or_create_secret};
+pub use reader::{ApprovalFilter, ListOrder, ParkedCallFilter, Reader, ThreadFilter, ToolCallFilter, UsageFilter};
+pub use rows::{
+    Approval, AuditEntry, DecisionLink, Key, KeyOrigin, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded,
+};
+pub use secret::{NoRandomness, SecretHash, random_hex};
 pub use store::Store;
 pub use sweep::{Keep, Retention, Swept};
 pub use words::{ApprovalState, ParkedCallState, ToolCallOutcome, TurnState};

@@ -6,8 +6,12 @@ use rusqlite::Connection;
 /// Written into every file of ours, so that another program's is recognised: "SwBd".
 pub(crate) const APPLICATION_ID: i32 = 0x5377_4264;
 
-const STEPS: &[&str] =
-    &[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql"), include_str!("migrations/0003.sql")];
+const STEPS: &[&str] = &[
+    include_str!("migrations/0001.sql"),
+    include_str!("migrations/0002.sql"),
+    include_str!("migrations/0003.sql"),
+    include_str!("migrations/0004.sql"),
+];
 
 /// The version of a file with all steps done.
 pub(crate) fn latest() -> u32 {

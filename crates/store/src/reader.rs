@@ -4,7 +4,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
 use crate::error::ReadError;
-use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded};
+use crate::rows::{
+    Approval, AuditEntry, DecisionLink, Key, KeyOrigin, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded,
+};
 use crate::table::{self, Table};
 use crate::words::{ApprovalState, ParkedCallState, ToolCallOutcome, TurnState};
 
@@ -28,8 +30,22 @@ pub struct ApprovalFilter {
     pub key: Option<String>,
     /// With a smaller id, that is, older than this one: the last of the page before.
     pub before: Option<String>,
+    /// With a larger id, that is, newer than this one: the last of the page before, if the oldest come first.
+    pub after: Option<String>,
+    /// Which come first.
+    pub order: ListOrder,
     /// So many at most; `None` is all.
     pub rows_max: Option<u32>,
+}
+
+/// In which order rows come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListOrder {
+    /// The newest first.
+    #[default]
+    NewestFirst,
+    /// The oldest first.
+    OldestFirst,
 }
 
 /// Which parked calls; what is `None` does not matter.
@@ -115,17 +131,28 @@ impl Reader {
         answer
     }
 
-    /// Approvals, the newest first.
+    /// Approvals, the newest first unless the filter says otherwise.
     pub fn approvals(&self, filter: &ApprovalFilter) -> Result<Vec<Approval>, ReadError> {
-        let ApprovalFilter { state, group, worker, thread, key, before, rows_max } = filter;
-        let mut query = Query::default();
-        query.when("state = ?", state.map(|state| state.as_str().to_owned()));
-        query.when("\"group\" = ?", group.clone());
-        query.when("worker = ?", worker.clone());
-        query.when("thread = ?", thread.clone());
-        query.when("key = ?", key.clone());
-        query.when("id < ?", before.clone());
-        self.rows(&query.then("ORDER BY id DESC LIMIT ?", limit(*rows_max)))
+        let mut query = approvals_query(filter);
+        query.when("id < ?", filter.before.clone());
+        query.when("id > ?", filter.after.clone());
+        let order = match filter.order {
+            ListOrder::NewestFirst => "ORDER BY id DESC LIMIT ?",
+            ListOrder::OldestFirst => "ORDER BY id LIMIT ?",
+        };
+        self.rows(&query.then(order, limit(filter.rows_max)))
+    }
+
+    /// How many approvals there are on all pages.
+    pub fn approvals_count(&self, filter: &ApprovalFilter) -> Result<u32, ReadError> {
+        let query = approvals_query(filter);
+        let mut statement = self.connection.prepare(&format!("SELECT count(*) FROM approvals{}", query.sql))?;
+        Ok(statement.query_row(params_from_iter(&query.values), |row| row.get(0))?)
+    }
+
+    /// The decision link whose token has this hash.
+    pub fn decision_link(&self, hash: &str) -> Result<Option<DecisionLink>, ReadError> {
+        self.row(Query::default().and("hash = ?", hash))
     }
 
     /// The approval with the id.
@@ -206,6 +233,11 @@ impl Reader {
         self.row(Query::default().and("id = ?", id))
     }
 
+    /// Which key created which, revoked ones too; keys of before this was recorded are missing.
+    pub fn key_origins(&self) -> Result<Vec<KeyOrigin>, ReadError> {
+        self.rows(&Query::default().then("ORDER BY key LIMIT ?", limit(None)))
+    }
+
     /// Usage by day, key and thread.
     pub fn usage(&self, filter: &UsageFilter) -> Result<Vec<UsageAdded>, ReadError> {
         let query = usage_query(filter).then("ORDER BY day, key, thread LIMIT ?", limit(None));
@@ -274,6 +306,18 @@ fn whole<T: Table>(row: &Row<'_>) -> Result<T, ReadError> {
         return Err(ReadError::Damaged { table: T::NAME });
     }
     Ok(T::of_row(row)?)
+}
+
+/// Which approvals, whatever the page.
+fn approvals_query(filter: &ApprovalFilter) -> Query {
+    let ApprovalFilter { state, group, worker, thread, key, .. } = filter;
+    let mut query = Query::default();
+    query.when("state = ?", state.map(|state| state.as_str().to_owned()));
+    query.when("\"group\" = ?", group.clone());
+    query.when("worker = ?", worker.clone());
+    query.when("thread = ?", thread.clone());
+    query.when("key = ?", key.clone());
+    query
 }
 
 fn usage_query(filter: &UsageFilter) -> Query {

@@ -150,6 +150,22 @@ pub struct Response {
     pub expires_at: Option<i64>,
 }
 
+/// A link that decides an approval. Only the hash of its token is stored, and the file refuses anything that is not a
+/// SHA-256 in hex.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionLink {
+    /// The approval's id.
+    pub approval: String,
+    /// The verdict that the link gives: `allow`, `deny` or `cancel`.
+    pub verdict: String,
+    /// The SHA-256 of the token: 64 hexadecimal digits, lowercase.
+    pub hash: String,
+    /// What the approval showed when the link was made.
+    pub shown_hash: String,
+    /// When the link stops working.
+    pub expires_at: i64,
+}
+
 /// An API key. Only the hash of its secret is kept, and the file refuses anything that is not a SHA-256 in hex.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
@@ -171,6 +187,17 @@ pub struct Key {
     pub last_used_at: Option<i64>,
     /// When it was revoked.
     pub revoked_at: Option<i64>,
+}
+
+/// Which key created a key. It never changes, also not when one of the two is revoked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyOrigin {
+    /// The id of the key that was created.
+    pub key: String,
+    /// The id of the key that created it; none for the first key and those of the command line.
+    pub parent: Option<String>,
+    /// The id of the key as whose own requests its requests count.
+    pub principal: String,
 }
 
 /// What turns used, for one key, thread and day. Written, it is added to what is there; read, it is the sum.

@@ -1,114 +1,85 @@
-//! A secret in a file of its own, beside the store. Like the store it is whole or not there, and whoever makes it at the same
-//! time as somebody else ends with the same one.
+//! Secrets that grant a right: random texts, of which only the SHA-256 is ever written down. Keys, the tokens of workers and
+//! decision links are all made and recognised here.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::fmt;
 
-use ring::rand::{SecureRandom as _, SystemRandom};
+use data_encoding::HEXLOWER;
+use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use ring::rand::{SecureRandom, SystemRandom};
+use subtle::ConstantTimeEq as _;
 
-use crate::create::{draft_of, place};
+/// The SHA-256 of a secret. The time that a comparison takes does not depend on where two of them differ.
+#[derive(Clone, Copy, Eq)]
+pub struct SecretHash([u8; SHA256_OUTPUT_LEN]);
 
-/// How long a secret is: as much as nobody can guess.
-pub const SECRET_BYTES: usize = 32;
+/// The system has no random numbers.
+#[derive(Debug, thiserror::Error)]
+#[error("the system provides no random numbers, so that no secret can be created")]
+pub struct NoRandomness;
 
-/// The random bytes in a file, which is made for its owner alone if it is not there; `what` is kept there stands in the error
-/// if it is something else.
+/// So many random bytes, in hexadecimal digits.
 ///
 /// # Errors
-/// It cannot be read or made, or is none.
-pub fn load_or_create_secret(path: &Path, what: &str) -> io::Result<[u8; SECRET_BYTES]> {
-    let found = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            create(path)?;
-            // Another process may have been first, and its secret counts.
-            fs::read(path)?
-        }
-        found => found?,
-    };
-    found.try_into().map_err(|_| {
-        let why = format!("{} is no {what}: remove it, and a new one is made", path.display());
-        io::Error::new(io::ErrorKind::InvalidData, why)
-    })
+/// [`NoRandomness`].
+pub fn random_hex<const BYTES: usize>() -> Result<String, NoRandomness> {
+    let mut bytes = [0; BYTES];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
+    Ok(HEXLOWER.encode(&bytes))
 }
 
-fn create(path: &Path) -> io::Result<()> {
-    let mut bytes = [0; SECRET_BYTES];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("there are no random numbers"))?;
-    let draft = draft_of(path);
-    // In a container every process has the same number, so that one which was killed may have left it.
-    let _ = fs::remove_file(&draft);
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
-    let placed = made.and_then(|mut file| file.write_all(&bytes)).and_then(|()| place(&draft, path));
-    // Whether or not it was placed, this name of it goes.
-    let _ = fs::remove_file(&draft);
-    placed
+impl SecretHash {
+    /// The hash of a text.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let mut hash = [0; SHA256_OUTPUT_LEN];
+        hash.copy_from_slice(digest(&SHA256, text.as_bytes()).as_ref());
+        Self(hash)
+    }
+
+    /// As it is written down.
+    #[must_use]
+    pub fn to_hex(self) -> String {
+        HEXLOWER.encode(&self.0)
+    }
+
+    /// The hash that [`to_hex`](Self::to_hex) wrote.
+    #[must_use]
+    pub fn from_hex(text: &str) -> Option<Self> {
+        HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok().map(Self)
+    }
+}
+
+impl PartialEq for SecretHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_hex())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-    use std::os::unix::fs::PermissionsExt as _;
-    use std::sync::Barrier;
-
-    use super::*;
-
-    fn names(directory: &Path) -> Vec<String> {
-        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
+    use super::{SecretHash, random_hex};
 
     #[test]
-    fn a_secret_is_made_once_for_its_owner_alone() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.key");
-        let first = load_or_create_secret(&path, "secret").unwrap();
-        assert_eq!(load_or_create_secret(&path, "secret").unwrap(), first);
-        assert_ne!(load_or_create_secret(&directory.path().join("b.key"), "secret").unwrap(), first);
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    }
-
-    #[test]
-    fn all_who_make_it_at_once_have_the_same() {
-        const MAKERS: usize = 8;
-        for _ in 0..20 {
-            let directory = tempfile::tempdir().unwrap();
-            let path = directory.path().join("a.key");
-            let start = Barrier::new(MAKERS);
-            let make = || {
-                start.wait();
-                load_or_create_secret(&path, "secret").unwrap()
-            };
-            let made: HashSet<_> = std::thread::scope(|scope| {
-                let makers: Vec<_> = (0..MAKERS).map(|_| scope.spawn(make)).collect();
-                makers.into_iter().map(|maker| maker.join().unwrap()).collect()
-            });
-            assert_eq!(made.len(), 1);
-            assert_eq!(names(directory.path()), ["a.key"]);
+    fn a_hash_is_read_back_and_nothing_else_is() {
+        let hash = SecretHash::of("secret");
+        assert_eq!(SecretHash::from_hex(&hash.to_hex()), Some(hash));
+        assert_ne!(SecretHash::of("other"), hash);
+        let upper = hash.to_hex().to_uppercase();
+        for text in ["", "00", &upper, &"zz".repeat(32), &"é".repeat(32), &"0".repeat(66)] {
+            assert!(SecretHash::from_hex(text).is_none(), "{text}");
         }
     }
 
     #[test]
-    fn a_draft_that_was_never_placed_is_no_hindrance() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.key");
-        for number in 0..1_000 {
-            let draft = format!("a.key.{}.{number}.new", std::process::id());
-            fs::write(directory.path().join(draft), "").unwrap();
-        }
-        load_or_create_secret(&path, "secret").unwrap();
-        assert_eq!(names(directory.path()).len(), 1_000, "the secret, and one draft less");
-    }
-
-    #[test]
-    fn a_file_that_holds_something_else_is_left_alone() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.key");
-        for other in ["", "something else"] {
-            fs::write(&path, other).unwrap();
-            let why = load_or_create_secret(&path, "key of ours").unwrap_err().to_string();
-            assert!(why.ends_with("a.key is no key of ours: remove it, and a new one is made"), "{why}");
-            assert_eq!(fs::read(&path).unwrap(), other.as_bytes());
-        }
+    fn random_texts_differ() {
+        let [one, other] = [(); 2].map(|()| random_hex::<32>().unwrap());
+        assert_ne!(one, other);
+        assert_eq!(one.len(), 64);
     }
 }

@@ -4,7 +4,9 @@
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
 
-use crate::rows::{Approval, AuditEntry, Key, ParkedCall, Response, Thread, ToolCall, ToolList};
+use crate::rows::{
+    Approval, AuditEntry, DecisionLink, Key, KeyOrigin, ParkedCall, Response, Thread, ToolCall, ToolList,
+};
 
 /// A struct that is a row of a table.
 pub(crate) trait Table: Sized {
@@ -46,6 +48,8 @@ tables! {
         created_at deadline_at decided_at;
     AuditEntry in "audit" by []:
         approval at step by detail;
+    DecisionLink in "decision_links" by [approval, verdict]:
+        approval verdict hash shown_hash expires_at;
     ParkedCall in "parked_calls" by [id, key, thread]:
         id key group worker thread turn request namespace tool arguments state created_at deadline_at;
     Thread in "threads" by [id]:
@@ -55,6 +59,8 @@ tables! {
         id key thread turn previous status body created_at expires_at;
     Key in "keys" by [id]:
         id name hash scopes profiles limits created_at last_used_at revoked_at;
+    KeyOrigin in "key_origins" by [key]:
+        key parent principal;
     ToolList in "tool_lists" by [server]:
         server hash version body at;
     ToolCall in "tool_audit" by []:
