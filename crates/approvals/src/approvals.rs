@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::{ApprovalFilter, ApprovalState, Change, ReadError, Store};
+use store::{ApprovalFilter, ApprovalState, Change, DecisionLink, ReadError, Store};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -12,12 +12,12 @@ use crate::case::Vote;
 use crate::clerk::{Clerk, Order};
 use crate::consult::Desk;
 use crate::error::{DecideError, LinkError, Refused};
+use crate::link::{self, TokenError};
 use crate::record;
 use crate::settings::{Notify, Settings};
 use crate::stamp::Stamp;
 use crate::ticket::Ticket;
-use crate::token::{Token, TokenError};
-use crate::verdict::{By, Decided, Person, Powers, Verdict, Withdrawal};
+use crate::verdict::{By, Decided, Person, Verdict, Withdrawal};
 use crate::view::View;
 use crate::wanted::Wanted;
 
@@ -95,22 +95,26 @@ impl Approvals {
         self.vote(id, Vote { shown_hash: shown_hash.into(), verdict, person, link: None }).await
     }
 
+    /// Whether there can be decision links: a webhook is configured to send them to.
+    #[must_use]
+    pub fn has_links(&self) -> bool {
+        self.0.desk.settings.webhook.is_some()
+    }
+
     /// What a decision link would do, without doing it: programs open links by themselves, people press buttons.
     pub async fn read_token(&self, token: &str) -> Result<LinkView, LinkError> {
-        let token = self.0.desk.settings.link_key.verify(token, Stamp::now())?;
-        let approval = self.get(&token.approval).await.map_err(DecideError::from)?.ok_or(DecideError::NotFound)?;
-        Ok(LinkView { approval, verdict: token.verdict.verdict() })
+        let (link, verdict) = self.find_link(token).await?;
+        let approval = self.get(&link.approval).await.map_err(DecideError::from)?.ok_or(DecideError::NotFound)?;
+        Ok(LinkView { approval, verdict })
     }
 
     /// Decides by the token of a decision link, which works once.
     pub async fn decide_by_token(&self, token: &str) -> Result<Decided, LinkError> {
-        let token = self.0.desk.settings.link_key.verify(token, Stamp::now())?;
-        let powers = Powers { for_session: false, own_turns: true };
-        let person = Person { name: "decision link".into(), key: None, powers };
-        let Token { approval, shown_hash, verdict, nonce, .. } = token;
-        let vote = Vote { shown_hash, verdict: verdict.verdict(), person, link: Some(nonce.clone()) };
+        let (DecisionLink { approval, hash, shown_hash, .. }, verdict) = self.find_link(token).await?;
+        let person = Person { name: "decision link".into(), key: None, powers: link::LINK_POWERS };
+        let vote = Vote { shown_hash, verdict, person, link: Some(hash.clone()) };
         match self.vote(&approval, vote).await {
-            Err(DecideError::AlreadyDecided { .. }) if self.is_used(&approval, &nonce).await? => {
+            Err(DecideError::AlreadyDecided { .. }) if self.is_used(&approval, &hash).await? => {
                 Err(TokenError::Used.into())
             }
             outcome => Ok(outcome?),
@@ -137,15 +141,20 @@ impl Approvals {
         self.0.desk.pending.load(Ordering::Relaxed)
     }
 
-    /// Approvals, the newest first.
-    pub async fn list(&self, filter: ApprovalFilter) -> Result<Vec<View>, ReadError> {
-        let rows = self.0.desk.store.read(move |reader| reader.approvals(&filter)).await?;
-        Ok(rows.iter().filter_map(View::of).collect())
+    /// How many approvals there are on all pages of a list.
+    pub async fn count(&self, filter: ApprovalFilter) -> Result<u32, ReadError> {
+        self.0.desk.store.read(move |reader| reader.approvals_count(&filter)).await
     }
 
-    /// One approval.
+    /// Approvals with long texts shortened, the newest first unless the filter says otherwise.
+    pub async fn list(&self, filter: ApprovalFilter) -> Result<Vec<View>, ReadError> {
+        let rows = self.0.desk.store.read(move |reader| reader.approvals(&filter)).await?;
+        Ok(rows.iter().filter_map(View::excerpt_of).collect())
+    }
+
+    /// One approval with all its text.
     pub async fn get(&self, id: &str) -> Result<Option<View>, ReadError> {
-        Ok(self.row(id).await?.as_ref().and_then(View::of))
+        Ok(self.row(id).await?.as_ref().and_then(View::whole_of))
     }
 
     /// Every step that an approval has taken, in their order.
@@ -153,6 +162,15 @@ impl Approvals {
         let id = id.to_owned();
         let entries = self.0.desk.store.read(move |reader| reader.audit(&id)).await?;
         Ok(entries.into_iter().map(Step::from).collect())
+    }
+
+    /// The link of a token that holds, and what it decides.
+    async fn find_link(&self, token: &str) -> Result<(DecisionLink, Verdict), LinkError> {
+        let hash = link::lookup_hash(token).filter(|_| self.has_links()).ok_or(TokenError::Invalid)?;
+        let found = self.0.desk.store.read(move |reader| reader.decision_link(&hash)).await;
+        let row = found.map_err(DecideError::from)?.ok_or(TokenError::Invalid)?;
+        let verdict = link::verdict_of(&row, Stamp::now())?;
+        Ok((row, verdict.verdict()))
     }
 
     async fn vote(&self, id: &str, vote: Vote) -> Result<Decided, DecideError> {

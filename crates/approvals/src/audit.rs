@@ -5,7 +5,7 @@ use std::fmt::Display;
 use serde::Serialize;
 use store::AuditEntry;
 
-use crate::escape::excerpt;
+use crate::excerpt::excerpt;
 use crate::stamp::Stamp;
 use crate::verdict::Decided;
 
@@ -39,7 +39,10 @@ pub(crate) fn entry(approval: &str, step: &str, by: &dyn Display, detail: &dyn D
     }
 }
 
-/// The entry of a decision; the number of the link that made it, if one did, is used up with it.
+/// How much of a link's hash the audit shows: enough to tell links apart.
+const LINK_HASH_SHOWN: usize = 16;
+
+/// The entry of a decision; the link that made it, if one did, is used up with it.
 pub(crate) fn decision(approval: &str, decided: &Decided, link: Option<&str>) -> AuditEntry {
     let mut detail = decided.verdict.name().to_owned();
     if let Some(reason) = decided.verdict.reason() {
@@ -59,5 +62,5 @@ pub(crate) fn is_by_link(entry: &AuditEntry, link: &str) -> bool {
 }
 
 fn link_mark(link: &str) -> String {
-    format!("(link {link})")
+    format!("(link {})", &link[..LINK_HASH_SHOWN.min(link.len())])
 }

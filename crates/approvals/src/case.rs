@@ -19,7 +19,7 @@ pub(crate) struct Case {
     pub(crate) askers: Option<Vec<Reply<Ticket, Refused>>>,
     /// Who wants to decide while a decision is being written; each is a caller that waits, so callers bound them.
     pub(crate) deciders: Vec<Decider>,
-    /// The number of the link that makes the decision.
+    /// The hash of the link that makes the decision.
     pub(crate) link: Option<String>,
     /// Hooks and posts under way; over with the decision.
     pub(crate) consulted: Vec<AbortHandle>,

@@ -209,7 +209,7 @@ impl Clerk {
     /// It is durable: hooks and people may see it.
     fn open(&mut self, id: &str) {
         let case = self.cases.get_mut(id).expect("what is in the book has a case");
-        let (Some(view), Some(shown)) = (View::of(&case.row), record::shown_of(&case.row)) else {
+        let (Some(view), Some(shown)) = (View::excerpt_of(&case.row), record::shown_of(&case.row)) else {
             return;
         };
         (self.notify)(Notice::ApprovalWanted { approval: Box::new(view.clone()) });
@@ -253,12 +253,14 @@ impl Clerk {
         };
         let shown = record::shown_of(&case.row).expect("only what can be shown is taken up");
         let by = By::Person { name: person.name.clone() };
-        let is_own = person.key.is_some() && person.key == shown.key;
-        let admitted = match shown.offers.admit(&verdict, person.powers) {
+        // What nobody is known to have asked for may have been asked for by anybody.
+        let is_own = person.key.is_some() && (shown.key.is_none() || person.key == shown.key);
+        let admitted = match shown.admit(&verdict, person.powers) {
             _ if shown_hash != case.row.shown_hash => Err(DecideError::ShownChanged),
             _ if !shown.kind.who().person => Err(DecideError::NotAllowed("hook")),
             Err(NotAdmitted::NotOffered) => Err(DecideError::NotOffered(verdict.name())),
             Err(NotAdmitted::NeedsSessionScope) => Err(DecideError::NotAllowed("approvals:session")),
+            Err(NotAdmitted::NeedsOperator) => Err(DecideError::LiftsRestrictions),
             Ok(()) if is_own && verdict.allows() && !person.powers.own_turns => {
                 Err(DecideError::NotAllowed("approvals:own"))
             }
@@ -330,7 +332,7 @@ impl Clerk {
         if let Some(shown) = record::shown_of(&row) {
             self.remember(&row, &shown);
         }
-        if let Some(view) = View::of(&row) {
+        if let Some(view) = View::excerpt_of(&row) {
             (self.notify)(Notice::ApprovalDecided { approval: Box::new(view) });
         }
         case.outcome.send_replace(Some(decided));

@@ -10,11 +10,11 @@ use store::{Change, Store};
 use tokio::sync::Semaphore;
 
 use crate::audit;
+use crate::link::{self, LINK_POWERS, LinkVerdict};
 use crate::settings::Settings;
 use crate::shown::Shown;
 use crate::stamp::Stamp;
-use crate::token::{LinkVerdict, Token};
-use crate::verdict::{Powers, Verdict};
+use crate::verdict::Verdict;
 use crate::view::View;
 use crate::webhook::Webhook;
 
@@ -50,7 +50,7 @@ impl Desk {
                 self.audit(&view.id, "hook_stderr", &hook.name, &stderr);
             }
             match run.answer {
-                Ok(Some(verdict)) if shown.offers.admit(&verdict, hook.powers).is_ok() => {
+                Ok(Some(verdict)) if shown.admit(&verdict, hook.powers).is_ok() => {
                     return Some((hook.name.clone(), verdict));
                 }
                 Ok(Some(verdict)) => {
@@ -64,13 +64,17 @@ impl Desk {
         None
     }
 
-    /// Posts it with its links, with retries until it is taken or given up.
+    /// Posts it with its links, with retries until it is taken or given up. A post that an earlier run made is not
+    /// repeated: its links still decide, and new ones would replace them.
     pub(crate) async fn post(self: Arc<Self>, webhook: Webhook, view: View, shown: Shown) {
         let Ok(_place) = self.posts.acquire().await else {
             return;
         };
+        if self.is_posted(&view.id).await {
+            return;
+        }
         let limits = &self.settings.limits;
-        let links = self.links(&webhook, &view, &shown);
+        let links = self.links(&webhook, &view, &shown).await;
         let body = json!({"type": "approval_wanted", "approval": view, "links": links}).to_string();
         let mut wait = limits.post_retry_min;
         for attempt in 1..=limits.post_attempts_max {
@@ -88,14 +92,33 @@ impl Desk {
         }
     }
 
-    fn links(&self, webhook: &Webhook, view: &View, shown: &Shown) -> Map<String, Value> {
+    async fn is_posted(&self, approval: &str) -> bool {
+        let approval = approval.to_owned();
+        let entries = self.store.read(move |reader| reader.audit(&approval)).await;
+        entries.is_ok_and(|entries| entries.iter().any(|entry| entry.step == "posted"))
+    }
+
+    /// A link for each verdict on offer, stored before it is sent; none if the store cannot keep them.
+    async fn links(&self, webhook: &Webhook, view: &View, shown: &Shown) -> Map<String, Value> {
         let expires = view.deadline_at.unwrap_or_else(Stamp::now);
-        let offered = |verdict: &LinkVerdict| shown.offers.admit(&verdict.verdict(), Powers::default()).is_ok();
-        let link = |verdict: LinkVerdict| {
-            let token = self.settings.link_key.sign(&Token::new(&view.id, &view.shown_hash, verdict, expires));
-            (verdict.name().to_owned(), Value::from(webhook.link(&token)))
-        };
-        LinkVerdict::ALL.into_iter().filter(offered).map(link).collect()
+        let (mut links, mut rows) = (Map::new(), Vec::new());
+        let is_offered = |verdict: &LinkVerdict| shown.admit(&verdict.verdict(), LINK_POWERS).is_ok();
+        for verdict in LinkVerdict::ALL.into_iter().filter(is_offered) {
+            match link::create(&view.id, &view.shown_hash, verdict, expires) {
+                Ok((token, row)) => {
+                    links.insert(verdict.name().into(), webhook.link(&token).into());
+                    rows.push(Change::DecisionLink(row));
+                }
+                Err(error) => self.audit(&view.id, "link_not_created", &"webhook", &error),
+            }
+        }
+        match self.store.commit(rows).await {
+            Ok(()) => links,
+            Err(error) => {
+                self.audit(&view.id, "links_not_recorded", &"webhook", &error);
+                Map::new()
+            }
+        }
     }
 }
 

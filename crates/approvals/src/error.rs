@@ -2,7 +2,7 @@
 
 use store::{ReadError, WriteError};
 
-use crate::token::TokenError;
+use crate::link::TokenError;
 use crate::verdict::{By, Verdict};
 
 /// Why a request does not wait here: whoever brought it declines it.
@@ -59,6 +59,12 @@ pub enum DecideError {
     /// Not for this person to decide.
     #[error("this decision needs the scope `{0}`")]
     NotAllowed(&'static str),
+    /// Only an operator may allow what lifts a restriction of a worker.
+    #[error(
+        "this request escalates, or the verdict amends a policy: that lifts restrictions of a worker that other keys use \
+         too, so allowing it needs the scope `operate`; anyone who may decide it can deny it"
+    )]
+    LiftsRestrictions,
     /// The verdict is larger than it may be.
     #[error("the verdict has {bytes} bytes, and {bytes_max} may be given")]
     TooLarge {

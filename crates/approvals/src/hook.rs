@@ -11,7 +11,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
 use tokio::time::timeout;
 
-use crate::escape::excerpt;
+use crate::excerpt::excerpt;
 use crate::verdict::{Powers, Verdict};
 use crate::who::Kind;
 
@@ -30,7 +30,7 @@ pub struct Hook {
     pub kinds: Vec<Kind>,
     /// How long it may take.
     pub timeout: Duration,
-    /// Whether it may allow more than this once.
+    /// What it may allow beyond this once.
     pub powers: Powers,
 }
 

@@ -25,11 +25,12 @@ impl Offers {
     #[must_use]
     pub fn of(kind: Kind, params: &Value) -> Self {
         let listed = params.get("availableDecisions").and_then(Value::as_array);
+        let is_listed = |word: &str| listed.is_some_and(|listed| listed.iter().any(|one| one == word));
         match kind {
             Kind::Command | Kind::FileChange => Self {
-                allow: listed.is_none_or(|listed| listed.iter().any(|one| one == "accept")),
-                // The real worker takes it although it does not always list it.
-                for_session: true,
+                // Older versions send no list with a command, and no version sends one with a file change.
+                allow: listed.is_none() || is_listed("accept"),
+                for_session: is_listed("acceptForSession") || (kind == Kind::FileChange && listed.is_none()),
                 amendments: listed.into_iter().flatten().filter_map(amendment).collect(),
                 answer: false,
             },
@@ -77,6 +78,7 @@ impl Offers {
 pub(crate) enum NotAdmitted {
     NotOffered,
     NeedsSessionScope,
+    NeedsOperator,
 }
 
 fn amendment(listed: &Value) -> Option<Vec<String>> {
@@ -96,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    const ALL_POWERS: Powers = Powers { for_session: true, own_turns: true };
+    const ALL_POWERS: Powers = Powers::ALL;
 
     fn amended(words: &[&str]) -> Verdict {
         Verdict::AllowWithAmendment(words.iter().map(|word| (*word).into()).collect())
@@ -107,18 +109,24 @@ mod tests {
         let listed = json!({"availableDecisions":
             ["accept", {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": ["touch", "x"]}}, "cancel"]});
         let offers = Offers::of(Kind::Command, &listed);
-        assert_eq!(offers.names(), ["allow", "allow_for_session", "allow_with_amendment", "deny", "cancel"]);
+        assert_eq!(offers.names(), ["allow", "allow_with_amendment", "deny", "cancel"]);
+        assert_eq!(offers.admit(&Verdict::AllowForSession, ALL_POWERS), Err(NotAdmitted::NotOffered));
+        let for_session = json!({"availableDecisions": ["accept", "acceptForSession", "decline"]});
+        let offers_session = Offers::of(Kind::Command, &for_session);
+        assert_eq!(offers_session.names(), ["allow", "allow_for_session", "deny", "cancel"]);
         assert_eq!(offers.admit(&amended(&["touch", "x"]), ALL_POWERS), Ok(()));
         assert_eq!(offers.admit(&amended(&["touch"]), ALL_POWERS), Err(NotAdmitted::NotOffered));
         let only_cancel = Offers::of(Kind::Command, &json!({"availableDecisions": ["cancel"]}));
         assert_eq!(only_cancel.admit(&Verdict::Allow, ALL_POWERS), Err(NotAdmitted::NotOffered));
         assert_eq!(only_cancel.admit(&Verdict::deny("no"), Powers::default()), Ok(()));
-        assert!(Offers::of(Kind::Command, &json!({})).allow);
+        assert_eq!(Offers::of(Kind::Command, &json!({})).names(), ["allow", "deny", "cancel"]);
+        let file_change = Offers::of(Kind::FileChange, &json!({}));
+        assert_eq!(file_change.names(), ["allow", "allow_for_session", "deny", "cancel"]);
     }
 
     #[test]
     fn what_outlives_the_request_needs_a_higher_scope() {
-        let offers = Offers { amendments: vec![vec!["ls".into()]], ..Offers::of(Kind::Command, &json!({})) };
+        let offers = Offers { amendments: vec![vec!["ls".into()]], ..Offers::of(Kind::FileChange, &json!({})) };
         for verdict in [Verdict::AllowForSession, amended(&["ls"])] {
             assert_eq!(offers.admit(&verdict, Powers::default()), Err(NotAdmitted::NeedsSessionScope));
             assert_eq!(offers.admit(&verdict, ALL_POWERS), Ok(()));

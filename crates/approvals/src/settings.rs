@@ -8,7 +8,6 @@ use supervise::Owner;
 use crate::hook::Hook;
 use crate::limits::Limits;
 use crate::rules::Rules;
-use crate::token::LinkKey;
 use crate::view::View;
 use crate::webhook::Webhook;
 
@@ -19,10 +18,8 @@ pub struct Settings {
     pub rules: Rules,
     /// The hooks, asked one after the other until one decides.
     pub hooks: Vec<Hook>,
-    /// Where people are told of what waits for them.
+    /// Where people are told of what waits for them. Without one there are no decision links.
     pub webhook: Option<Webhook>,
-    /// Signs decision links.
-    pub link_key: LinkKey,
     /// The Switchboard process that hooks belong to.
     pub owner: Owner,
     /// All limits.
@@ -36,7 +33,6 @@ impl Default for Settings {
             rules: Rules::default(),
             hooks: Vec::new(),
             webhook: None,
-            link_key: LinkKey::generate(),
             owner: Owner::generate(),
             limits: Limits::default(),
         }

@@ -5,7 +5,9 @@ use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::offers::Offers;
+use crate::escalation::Escalation;
+use crate::offers::{NotAdmitted, Offers};
+use crate::verdict::{Powers, Verdict};
 use crate::who::Kind;
 
 /// Where a request comes from.
@@ -43,6 +45,20 @@ pub(crate) struct Shown {
 const OF_ONE_REQUEST: [&str; 6] = ["approvalId", "callId", "call_id", "itemId", "startedAtMs", "turnId"];
 
 impl Shown {
+    /// Which restrictions it asks to lift.
+    pub(crate) fn escalation(&self) -> Vec<Escalation> {
+        Escalation::of(self.kind, &self.params)
+    }
+
+    /// Whether the verdict is on offer, and within the powers of who gives it. What lifts a restriction or applies to every
+    /// key that uses the worker is for operators.
+    pub(crate) fn admit(&self, verdict: &Verdict, powers: Powers) -> Result<(), NotAdmitted> {
+        self.offers.admit(verdict, powers)?;
+        let lifts = verdict.allows() && !self.escalation().is_empty();
+        let amends = matches!(verdict, Verdict::AllowWithAmendment(_));
+        if (lifts || amends) && !powers.operator { Err(NotAdmitted::NeedsOperator) } else { Ok(()) }
+    }
+
     /// The hash of everything that is shown; a decision brings it back.
     pub(crate) fn hash(&self) -> String {
         let mut hasher = Hasher::new("shown");

@@ -221,7 +221,7 @@ impl Person {
     /// One who may decide everything.
     #[must_use]
     pub fn operator(name: impl Into<String>) -> Self {
-        Self { name: name.into(), key: None, powers: Powers { for_session: true, own_turns: true } }
+        Self { name: name.into(), key: None, powers: Powers::ALL }
     }
 }
 
@@ -232,6 +232,14 @@ pub struct Powers {
     pub for_session: bool,
     /// May allow what a turn asks that the same key started.
     pub own_turns: bool,
+    /// May allow what lifts a worker's restrictions: an escalation, or an amendment of its policy, which applies to every
+    /// key that uses the worker.
+    pub operator: bool,
+}
+
+impl Powers {
+    /// May decide everything.
+    pub const ALL: Self = Self { for_session: true, own_turns: true, operator: true };
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ fn hook(script: &str) -> Hook {
         env: Vec::new(),
         kinds: Vec::new(),
         timeout: Duration::from_secs(10),
-        powers: Powers::default(),
+        powers: Powers { operator: true, ..Powers::default() },
     }
 }
 
@@ -181,7 +181,7 @@ async fn a_hook_says_only_what_is_offered_and_within_its_powers() {
     "#]],
     )
     .await;
-    let powers = Powers { for_session: true, own_turns: true };
+    let powers = Powers::ALL;
     let place = Place::new(with(vec![Hook { powers, ..hook(for_session) }])).await;
     let ticket = place.ask(command(1, &["touch", "x"])).await;
     assert_eq!(soon(ticket.decided()).await.verdict, Verdict::AllowForSession);

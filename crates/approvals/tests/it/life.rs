@@ -78,7 +78,8 @@ async fn only_what_is_offered_and_allowed_to_this_person_counts() {
     let place = Place::new(Settings::default()).await;
     let ticket = place.ask(command(1, &["touch", "x"])).await;
     let hash = place.view(ticket.id()).await.shown_hash;
-    let guest = || Person { name: "guest".into(), key: Some("key-1".into()), powers: Powers::default() };
+    let powers = Powers { operator: true, ..Powers::default() };
+    let guest = || Person { name: "guest".into(), key: Some("key-1".into()), powers };
     let refusal = async |hash: &str, verdict, person| {
         soon(place.approvals.decide(ticket.id(), hash, verdict, person)).await.unwrap_err().to_string()
     };

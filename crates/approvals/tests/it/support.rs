@@ -14,7 +14,7 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Place {
-    directory: TempDir,
+    pub(crate) directory: TempDir,
     pub(crate) store: Store,
     pub(crate) approvals: Approvals,
     notices: mpsc::Receiver<Notice>,
@@ -99,6 +99,7 @@ pub(crate) fn command(request: u32, words: &[&str]) -> Wanted {
         params: serde_json::json!({
             "kind": "command", "threadId": "th-1", "turnId": "tu-1", "itemId": format!("call_{request}"),
             "startedAtMs": request, "command": words.join(" "), "cwd": "/srv/project", "reason": "because",
+            "availableDecisions": ["accept", "acceptForSession", "decline", "cancel"],
         })
         .to_string(),
         command: Some(words.iter().map(|word| (*word).into()).collect()),

@@ -18,14 +18,14 @@ use tokio::task::JoinSet;
 use crate::support::{Place, command, soon};
 
 /// A receiver that answers its posts with these codes, the last one from then on.
-struct Receiver {
+pub(crate) struct Receiver {
     url: String,
     posts: mpsc::Receiver<(HeaderMap, Value)>,
     _server: JoinSet<()>,
 }
 
 impl Receiver {
-    async fn new(codes: &'static [u16]) -> Self {
+    pub(crate) async fn new(codes: &'static [u16]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook?team=a", listener.local_addr().unwrap());
         let (told, posts) = mpsc::channel(64);
@@ -42,7 +42,7 @@ impl Receiver {
         Self { url, posts, _server: server }
     }
 
-    fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         let webhook = Webhook::new(&self.url, Some("Bearer canary"), "https://switchboard.example/decide/").unwrap();
         let limits = Limits { post_retry_min: Duration::from_millis(5), ..Limits::default() };
         Settings { webhook: Some(webhook), limits, ..Settings::default() }
@@ -52,7 +52,7 @@ impl Receiver {
         soon(self.posts.recv()).await.unwrap()
     }
 
-    async fn tokens(&mut self) -> [String; 3] {
+    pub(crate) async fn tokens(&mut self) -> [String; 3] {
         let (_, body) = self.post().await;
         ["allow", "deny", "cancel"].map(|verdict| {
             let link = body["links"][verdict].as_str().unwrap();
@@ -86,8 +86,8 @@ async fn a_link_that_was_changed_or_has_expired_decides_nothing() {
     let wanted = Wanted { timeout: Some(Duration::from_millis(1500)), ..command(1, &["touch", "x"]) };
     let ticket = place.ask(wanted).await;
     let [allow, deny, _] = receiver.tokens().await;
-    let tampered = deny.replace(".deny.", ".allow.");
-    for token in [tampered.as_str(), "", "1.2.3.4.5.6.7", &allow[..allow.len() - 2]] {
+    let crossed = format!("{}{}", &allow[..32], &deny[32..]);
+    for token in [crossed.as_str(), "", "1.2.3.4.5.6.7", &allow[..allow.len() - 2], &"0".repeat(64)] {
         let refused = soon(place.approvals.decide_by_token(token)).await.unwrap_err();
         assert_eq!(refused, LinkError::Token(TokenError::Invalid));
     }
@@ -97,18 +97,36 @@ async fn a_link_that_was_changed_or_has_expired_decides_nothing() {
 }
 
 #[tokio::test]
-async fn links_outlive_a_restart_with_their_key() {
+async fn links_outlive_a_restart_and_are_not_sent_again() {
     let mut receiver = Receiver::new(&[200]).await;
     let settings = receiver.settings();
     let place = Place::new(settings.clone()).await;
     let id = place.ask(command(1, &["touch", "x"])).await.id().to_owned();
-    let [_, deny, cancel] = receiver.tokens().await;
+    let [_, deny, _] = receiver.tokens().await;
+    history_with(&place, &id, "posted").await;
     let place = place.restarted(settings).await;
+    place.ask(command(1, &["touch", "x"])).await;
+    let next = place.ask(command(2, &["touch", "y"])).await;
+    let (_, body) = receiver.post().await;
+    assert_eq!(body["approval"]["id"], next.id(), "the first was posted before the restart");
     soon(place.approvals.decide_by_token(&deny)).await.unwrap();
     assert_eq!(place.view(&id).await.decided.unwrap().verdict, "deny");
-    let place = place.restarted(Settings::default()).await;
-    let foreign = soon(place.approvals.decide_by_token(&cancel)).await.unwrap_err();
-    assert_eq!(foreign, LinkError::Token(TokenError::Invalid));
+}
+
+#[tokio::test]
+async fn a_post_that_was_not_taken_before_a_restart_is_made_again_and_its_links_replace_the_first() {
+    let mut receiver = Receiver::new(&[400, 200]).await;
+    let settings = receiver.settings();
+    let place = Place::new(settings.clone()).await;
+    let id = place.ask(command(1, &["touch", "x"])).await.id().to_owned();
+    let [first, ..] = receiver.tokens().await;
+    history_with(&place, &id, "post_failed").await;
+    let place = place.restarted(settings).await;
+    place.ask(command(1, &["touch", "x"])).await;
+    let [second, ..] = receiver.tokens().await;
+    let replaced = soon(place.approvals.decide_by_token(&first)).await.unwrap_err();
+    assert_eq!(replaced, LinkError::Token(TokenError::Invalid));
+    soon(place.approvals.decide_by_token(&second)).await.unwrap();
 }
 
 #[tokio::test]
