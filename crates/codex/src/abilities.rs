@@ -86,13 +86,16 @@ pub enum Ability {
     ForksAfterTurns,
     /// A turn can go on with what its thread holds; in older versions one without input asks no model, or never ends.
     EmptyTurns,
+    /// Commands can be kept from reading chosen paths, also after an approved escalation. Versions 0.120 to 0.130 run some
+    /// escalated commands outside the sandbox without asking; older ones ignore the profile without an error.
+    PermissionProfiles,
 }
 
 /// The first versions with threads do not say in their notifications which thread they mean.
 const FIRST_ADDRESSABLE: Version = version(77);
 
 /// Each ability, the first version that was seen to have it, and what a version without it cannot do.
-const SINCE: [(Ability, Version, &str); 13] = [
+const SINCE: [(Ability, Version, &str); 14] = [
     (Ability::TurnCompleted, version(59), "ends of turns"),
     (Ability::ThreadIds, FIRST_ADDRESSABLE, "notifications with thread ids"),
     (Ability::DynamicTools, version(98), "tools of the client"),
@@ -106,6 +109,7 @@ const SINCE: [(Ability, Version, &str); 13] = [
     (Ability::ServiceTiers, version(120), "service tiers"),
     (Ability::ForksAfterTurns, version(145), "forks after a turn"),
     (Ability::EmptyTurns, version(145), "turns without input"),
+    (Ability::PermissionProfiles, version(145), "permission profiles"),
 ];
 
 const fn version(minor: u32) -> Version {
@@ -159,7 +163,8 @@ impl Abilities {
         Self { dialect, version, methods }
     }
 
-    /// Whether the worker has that ability. A version that is not known is taken for a new one, unless it speaks v1.
+    /// Whether the worker has that ability. A version that is not known is taken for a new one, unless it speaks v1 or the
+    /// ability confines agents.
     #[must_use]
     pub fn has(&self, ability: Ability) -> bool {
         self.need(ability).is_ok()
@@ -170,8 +175,11 @@ impl Abilities {
     pub fn need(&self, ability: Ability) -> Result<(), Unable> {
         let Some((_, since, what)) = SINCE.iter().find(|(known, ..)| *known == ability) else { return Ok(()) };
         let has_it = match self.dialect {
-            Dialect::V1 => self.version.is_some_and(|version| version >= *since),
-            Dialect::V2 => self.version.is_none_or(|version| version >= *since),
+            Dialect::V2 if ability != Ability::PermissionProfiles => {
+                self.version.is_none_or(|version| version >= *since)
+            }
+            // A wrong guess would leave an agent unconfined.
+            Dialect::V1 | Dialect::V2 => self.version.is_some_and(|version| version >= *since),
         };
         if has_it { Ok(()) } else { Err(self.unable(what)) }
     }
@@ -201,6 +209,20 @@ impl Abilities {
     #[must_use]
     pub fn resumes_by_path(&self) -> bool {
         self.dialect == Dialect::V1 && self.version.is_some_and(|version| version < self::version(53))
+    }
+
+    /// Whether the worker runs what the configuration of a project names, whatever it is told: MCP servers and `notify`
+    /// commands of `.codex/config.toml`. Seen in 0.87; 0.77 reads no such file, and 0.98 can be told not to.
+    #[must_use]
+    pub fn always_loads_project_config(&self) -> bool {
+        self.version.is_some_and(|version| version > self::version(77) && version < self::version(98))
+    }
+
+    /// Whether this worker offers a model `view_image` whatever it is told. The tool reads images of the system, also where
+    /// commands may read nothing. Seen in 0.145, and gone in 0.150.
+    #[must_use]
+    pub fn always_offers_view_image(&self) -> bool {
+        self.version.is_none_or(|version| version < self::version(150))
     }
 
     pub(crate) fn unable(&self, what: &str) -> Unable {

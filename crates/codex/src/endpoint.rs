@@ -18,6 +18,8 @@ pub struct Endpoint {
     pub(crate) authorization: Option<HeaderValue>,
     /// Whom to trust instead of the system's certificate authorities.
     pub(crate) authorities: Option<Vec<CertificateDer<'static>>>,
+    /// The user whose process must listen at a Unix socket.
+    pub(crate) user: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +58,13 @@ pub enum EndpointError {
 impl Endpoint {
     /// A worker that listens on a unix socket.
     pub fn unix(path: impl Into<PathBuf>) -> Self {
-        Self { address: Address::Unix(path.into()), authorization: None, authorities: None }
+        Self { address: Address::Unix(path.into()), authorization: None, authorities: None, user: None }
+    }
+
+    /// Refuses a Unix socket at which a process of another user listens.
+    #[must_use]
+    pub fn of_user(self, uid: u32) -> Self {
+        Self { user: Some(uid), ..self }
     }
 
     /// Shows this bearer token.
@@ -97,7 +105,7 @@ impl FromStr for Endpoint {
         match text.strip_prefix("unix://") {
             Some("") => Err(EndpointError::Malformed(text.into())),
             Some(path) => Ok(Self::unix(path)),
-            None => Ok(Self { address: tcp(text)?, authorization: None, authorities: None }),
+            None => Ok(Self { address: tcp(text)?, authorization: None, authorities: None, user: None }),
         }
     }
 }

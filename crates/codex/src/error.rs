@@ -61,6 +61,14 @@ pub enum CallError {
     /// The thread does something else.
     #[error(transparent)]
     Busy(#[from] Busy),
+    /// The worker opened a thread without the permission profile that it was given; no turn was begun.
+    #[error("{method} did not confine the thread: the active permission profile is {}", active.as_deref().unwrap_or("none"))]
+    NotConfined {
+        /// The call.
+        method: Box<str>,
+        /// The profile that holds in place of the one that was given.
+        active: Option<Box<str>>,
+    },
 }
 
 impl CallError {
@@ -76,7 +84,8 @@ impl CallError {
             | Self::Unable(_)
             | Self::Experimental { .. }
             | Self::AlreadyInitialized
-            | Self::Busy(_) => false,
+            | Self::Busy(_)
+            | Self::NotConfined { .. } => false,
         }
     }
 

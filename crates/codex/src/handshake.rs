@@ -44,6 +44,8 @@ pub struct Greeting {
     pub version: Option<Box<str>>,
     /// The user agent, whole.
     pub user_agent: Box<str>,
+    /// Where it keeps its login, configuration and threads, as far as it tells.
+    pub codex_home: Option<Box<str>>,
     /// Why the v2 parameters were not accepted, if they were not.
     pub fallback: Option<PeerError>,
 }
@@ -90,8 +92,9 @@ impl Greeting {
         #[serde(default, rename_all = "camelCase")]
         struct Known {
             user_agent: Box<str>,
+            codex_home: Option<Box<str>>,
         }
-        let Known { user_agent } = result.parse().unwrap_or_default();
+        let Known { user_agent, codex_home } = result.parse().unwrap_or_default();
         // `NAME/1.2.3 (…)`: the name is ours, which may have a slash of its own, or that of an older codex.
         let behind_ours = user_agent.strip_prefix(client_name).and_then(|rest| rest.strip_prefix('/'));
         let version = behind_ours
@@ -99,7 +102,7 @@ impl Greeting {
             .and_then(|rest| rest.split([' ', '(']).next())
             .filter(|version| version.starts_with(|first: char| first.is_ascii_digit()))
             .map(Box::from);
-        Self { version, user_agent, fallback }
+        Self { version, user_agent, codex_home, fallback }
     }
 }
 

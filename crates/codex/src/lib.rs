@@ -39,6 +39,7 @@ mod error;
 pub mod event;
 mod exchange;
 pub mod handshake;
+pub mod native;
 pub mod protocol;
 pub mod requests;
 pub mod secrets;
@@ -51,8 +52,9 @@ mod waits;
 
 pub use callbacks::{Callbacks, Reply};
 pub use client::{
-    AnswerError, ApprovalPolicy, Client, Events, Finished, Input, ModelSummary, Options, Pending, Requests, Sandbox,
-    StartError, Thread, ThreadOptions, ThreadPage, ThreadSummary, Tool, Turn, TurnOptions,
+    AnswerError, ApprovalPolicy, Client, Events, Finished, Input, ModelSummary, Options, PathAccess, Pending,
+    PermissionProfile, Requests, Sandbox, StartError, Thread, ThreadOptions, ThreadPage, ThreadSummary, Tool, Turn,
+    TurnOptions, permissions,
 };
 pub use decision::{Decision, Undecidable};
 pub use endpoint::{Endpoint, EndpointError};

@@ -19,6 +19,7 @@ use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::exchange::Exchange;
 use crate::handshake::{Greeting, Handshake, INITIALIZED, Next};
+use crate::native;
 use crate::requests::written;
 use crate::tap::Tap;
 use crate::transport::{ConnectError, End, Transport};
@@ -67,11 +68,13 @@ impl Client {
     {
         let mut command = command.into_iter().map(Into::into);
         let home = env::var_os(HOME_VARIABLE).map(|home| (HOME_VARIABLE.into(), home));
+        let program = command.next().ok_or(StartError::NoCommand)?;
+        let native = native::locate(program.as_ref(), env::var_os("PATH").as_deref());
         let launch = Launch {
-            program: command.next().ok_or(StartError::NoCommand)?,
+            program: native.binary.into(),
             args: command.collect(),
             cwd: env::current_dir().map_err(StartError::NoDirectory)?,
-            env: home.into_iter().collect(),
+            env: native.env.into_iter().chain(home).collect(),
             owner: Owner::generate(),
             rlimits: Rlimits::default(),
         };

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::permissions::PermissionProfile;
 use crate::abilities::{Abilities, Ability, Unable};
 
 /// Where and how a thread works. The safe choices are said explicitly, whatever the worker's own configuration says.
@@ -16,8 +17,11 @@ pub struct ThreadOptions {
     pub cwd: Option<String>,
     /// Its model; the worker's own choice if absent.
     pub model: Option<String>,
-    /// What its commands may touch.
+    /// What its commands may touch, unless `permissions` says it.
     pub sandbox: Sandbox,
+    /// What its commands may read and write, in place of `sandbox`. A worker that cannot enforce it is not asked, and a
+    /// thread that it does not hold for is refused.
+    pub permissions: Option<PermissionProfile>,
     /// When its commands need a decision.
     pub approval_policy: ApprovalPolicy,
     /// Replaces the worker's own instructions.

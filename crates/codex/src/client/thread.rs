@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use wire::{Json, Outcome};
 
+use super::permissions::PermissionProfile;
 use super::plan::v2::Turns;
 use super::plan::{self, ThreadOptions, TurnOptions};
 use super::turn::Turn;
@@ -78,6 +79,12 @@ struct Opened {
     thread: Option<OpenedThread>,
     conversation_id: Option<Box<str>>,
     model: Option<Box<str>>,
+    active_permission_profile: Option<ActiveProfile>,
+}
+
+#[derive(Deserialize)]
+struct ActiveProfile {
+    id: Box<str>,
 }
 
 #[derive(Deserialize)]
@@ -212,9 +219,13 @@ impl Client {
     }
 
     async fn open(&self, line: Line, options: ThreadOptions) -> Result<Thread, CallError> {
+        if options.permissions.is_some() {
+            self.abilities().need(Ability::PermissionProfiles)?;
+        }
         let method = line.method.clone();
         let answer = self.send(line).await?;
         let opened: Opened = parsed(&method, &answer)?;
+        let active = opened.active_permission_profile.map(|profile| profile.id);
         let status = opened.thread.as_ref().and_then(OpenedThread::status).map(str::to_owned);
         let id = opened.thread.map(|thread| thread.id).or(opened.conversation_id);
         let id = id.ok_or_else(|| CallError::unexpected(&method, &"it names no thread", &answer))?;
@@ -224,7 +235,14 @@ impl Client {
             Some(_) => self.link.shared.change(|exchange| exchange.handle_idle(&id, Instant::now().into_std())),
             None => {}
         }
-        Ok(Thread { client: self.clone(), id, options, model: opened.model })
+        let is_confined = options.permissions.is_none() || active.as_deref() == Some(PermissionProfile::ID);
+        let thread = Thread { client: self.clone(), id, options, model: opened.model };
+        if is_confined {
+            return Ok(thread);
+        }
+        // The thread never runs a turn; that it stays loaded is all that a failure here can cost.
+        thread.unload().await.ok();
+        Err(CallError::NotConfined { method, active })
     }
 
     /// Some versions list turns only to those who have asked for what is experimental.

@@ -43,7 +43,7 @@ pub enum ConnectError {
         /// Where.
         endpoint: String,
     },
-    /// TLS cannot be spoken, or the other side is not who it should be.
+    /// TLS cannot be spoken, or the other side is not the expected one.
     #[error("{endpoint} cannot be trusted: {reason}")]
     Untrusted {
         /// Where.
@@ -89,7 +89,17 @@ async fn dial(endpoint: &Endpoint) -> Result<Pipe, ConnectError> {
     let unreachable = |error| ConnectError::Unreachable { endpoint: endpoint.to_string(), error };
     match &endpoint.address {
         Address::Unix(path) if is_other_file(path) => Err(ConnectError::NotASocket { endpoint: endpoint.to_string() }),
-        Address::Unix(path) => Ok(Pipe::new(UnixStream::connect(path).await.map_err(unreachable)?)),
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+            let listener = stream.peer_cred().map_err(unreachable)?.uid();
+            match endpoint.user {
+                Some(user) if user != listener => {
+                    let reason = format!("a process of uid {listener} listens there, and not one of uid {user}");
+                    Err(ConnectError::Untrusted { endpoint: endpoint.to_string(), reason })
+                }
+                _ => Ok(Pipe::new(stream)),
+            }
+        }
         Address::Tcp { security, host, port, .. } => {
             let stream = reach(host, *port, *security).await.map_err(unreachable)?;
             // Calls are small and somebody waits for each.
@@ -182,7 +192,7 @@ fn refusal(endpoint: &Endpoint, response: &Response<Option<Vec<u8>>>) -> Connect
         Some(token) => body.replace(token, "…").into(),
         None => body,
     };
-    let said: String = body.trim().chars().filter(|letter| !letter.is_control()).take(REASON_CHARS_MAX).collect();
+    let said = supervise::escaped(&body.trim().chars().take(REASON_CHARS_MAX).collect::<String>());
     let reason = if said.is_empty() { status.canonical_reason().unwrap_or("no reason").to_owned() } else { said };
     ConnectError::Refused { endpoint: endpoint.to_string(), status: status.as_u16(), reason }
 }

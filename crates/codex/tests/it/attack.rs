@@ -9,8 +9,8 @@ use std::{fs, thread};
 use codex::event::{ConnectionEvent, TurnStatus};
 use codex::requests::RequestKind;
 use codex::{
-    ApprovalPolicy, Asked, CallError, Callbacks, Client, Decision, Endpoint, Options, Patience, ThreadOptions, Turn,
-    TurnEvent,
+    ApprovalPolicy, Asked, CallError, Callbacks, Client, Decision, Endpoint, Options, Patience, PermissionProfile,
+    ThreadOptions, Turn, TurnEvent,
 };
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
@@ -85,6 +85,39 @@ fn assert_all_gone(owner: Owner) {
         thread::yield_now();
     }
     panic!("something of the worker is left");
+}
+
+/// The permission profile is the wall; a worker that dropped it must not get a turn.
+#[tokio::test]
+async fn adversary_worker_that_drops_the_permission_profile_gets_no_thread() {
+    for (answer, active) in [
+        (r#""activePermissionProfile":null"#, None),
+        (r#""activePermissionProfile":{"id":":read-only","extends":null}"#, Some(":read-only")),
+        (r#""model":"m""#, None),
+    ] {
+        let script = format!(
+            r#"read start; echo '{{"id":3,"result":{{"thread":{{"id":"t"}},{answer}}}}}'
+               read unload; echo '{{"id":4,"result":{{}}}}'; read nothing"#
+        );
+        let client = scripted(&script).await;
+        let confined = ThreadOptions { permissions: Some(PermissionProfile::default()), ..ThreadOptions::default() };
+        let refused = client.start_thread(confined).await.err().unwrap();
+        assert!(
+            matches!(&refused, CallError::NotConfined { active: found, .. } if found.as_deref() == active),
+            "{answer}: {refused}"
+        );
+        assert!(!refused.work_may_have_run());
+    }
+}
+
+/// No version, no trust: 0.120 accepts a profile and still runs escalated commands outside of it.
+#[tokio::test]
+async fn adversary_worker_without_a_version_is_not_relied_on() {
+    let hello = r#"read initialize; echo '{"id":1,"result":{"userAgent":"worker"}}'
+        read initialized; read probe; echo '{"id":2,"error":{"code":-32600,"message":"no"}}'; read nothing"#;
+    let client = Client::spawn(["/bin/sh", "-c", hello], options()).await.unwrap();
+    let confined = ThreadOptions { permissions: Some(PermissionProfile::default()), ..ThreadOptions::default() };
+    assert!(matches!(client.start_thread(confined).await.err(), Some(CallError::Unable(_))));
 }
 
 #[tokio::test]

@@ -5,13 +5,12 @@ use std::time::Duration;
 use codex::event::{ConnectionEvent, TurnEvent, TurnStatus};
 use codex::{CallError, Client, Options, ThreadOptions, Trap, Turn};
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use wire::Json;
 
 use crate::compatibility::lab::Lab;
 
-const LONG: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(20);
+const LONG: Duration = Duration::from_secs(120);
 
 /// Lets a test have a place for workers, and a model; that has a runtime of its own.
 fn run(test: impl AsyncFnOnce(Lab)) {
@@ -125,7 +124,9 @@ fn a_parked_turn_is_followed_from_another_connection() {
         let first = Client::connect(&worker.endpoint, options()).await.unwrap();
         let mut requests = first.requests().unwrap();
         let thread = first.start_thread(asking.clone()).await.unwrap();
-        let turn = thread.start_turn("[[shell touch parked]]").await.unwrap();
+        // By default the worker waits ten seconds for a command, which on a busy machine has not run by then.
+        let call = r#"[[tool exec_command {"cmd":"touch parked","yield_time_ms":30000}]]"#;
+        let turn = thread.start_turn(call).await.unwrap();
         let asked = timeout(LONG, requests.next()).await.unwrap().unwrap().asked;
         let (thread, turn_id) = (thread.id().to_owned(), turn.id().to_owned());
         // The link is cut: nothing is interrupted, since nothing can be said any more.
@@ -140,14 +141,34 @@ fn a_parked_turn_is_followed_from_another_connection() {
         assert_eq!(again.asked.id.as_raw(), asked.id.as_raw());
         again.decide(&codex::Decision::Allow).unwrap();
         assert_eq!(timeout(LONG, turn.finish()).await.unwrap().status, TurnStatus::Completed);
-        // On a busy machine the worker goes on without a command that is slow to end.
-        let done = async {
-            while !lab.file("parked").exists() {
-                sleep(LOOK).await;
-            }
-        };
-        timeout(LONG, done).await.expect("the command has run");
+        assert!(lab.file("parked").exists(), "the command has run");
         worker.stop().await;
+    });
+}
+
+/// A request does not say that its command leaves the sandbox, unless the model chose to justify it. Approvals therefore
+/// treat every command as a possible escalation.
+#[test]
+fn adversary_escalates_without_a_word_of_it_in_the_request() {
+    run(async |lab| {
+        let client = lab.client().await.unwrap();
+        let mut requests = client.requests().unwrap();
+        let asking = ThreadOptions {
+            approval_policy: codex::ApprovalPolicy::OnRequest,
+            sandbox: codex::Sandbox::ReadOnly,
+            ..lab.thread()
+        };
+        let thread = client.start_thread(asking).await.unwrap();
+        let call = r#"[[tool exec_command {"cmd":"touch escaped","sandbox_permissions":"require_escalated"}]]"#;
+        let turn = thread.start_turn(call).await.unwrap();
+        let request = timeout(LONG, requests.next()).await.unwrap().unwrap();
+        let params: serde_json::Value = request.asked.params.parse().unwrap();
+        for sign in ["reason", "additionalPermissions", "networkApprovalContext"] {
+            assert_eq!(params[sign], serde_json::Value::Null, "{params}");
+        }
+        request.decide(&codex::Decision::Allow).unwrap();
+        assert_eq!(timeout(LONG, turn.finish()).await.unwrap().status, TurnStatus::Completed);
+        assert!(lab.file("escaped").exists(), "a read-only sandbox would not have let it");
     });
 }
 

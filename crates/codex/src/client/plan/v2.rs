@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use wire::Json;
 
+use super::super::permissions::PermissionProfile;
 use super::{ApprovalPolicy, Input, Sandbox, ThreadOptions, Tool, TurnOptions};
 use crate::abilities::{Abilities, Ability, Unable};
 use crate::protocol::{
@@ -35,7 +36,7 @@ pub(in crate::client) fn start(options: &ThreadOptions, abilities: &Abilities) -
     Ok(ThreadStartParams {
         cwd: options.cwd.clone(),
         model: options.model.clone(),
-        sandbox: Some(options.sandbox.into()),
+        sandbox: sandbox(options),
         approval_policy: Some(options.approval_policy.into()),
         base_instructions: options.base_instructions.clone(),
         developer_instructions: options.developer_instructions.clone(),
@@ -51,7 +52,7 @@ pub(in crate::client) fn resume(thread: &str, options: &ThreadOptions, turns: Tu
     ThreadResumeParams {
         cwd: options.cwd.clone(),
         model: options.model.clone(),
-        sandbox: Some(options.sandbox.into()),
+        sandbox: sandbox(options),
         approval_policy: Some(options.approval_policy.into()),
         base_instructions: options.base_instructions.clone(),
         developer_instructions: options.developer_instructions.clone(),
@@ -72,7 +73,7 @@ pub(in crate::client) fn fork(thread: &str, last_turn: &str, options: &ThreadOpt
     ThreadForkParams {
         cwd: options.cwd.clone(),
         model: options.model.clone(),
-        sandbox: Some(options.sandbox.into()),
+        sandbox: sandbox(options),
         approval_policy: Some(options.approval_policy.into()),
         base_instructions: options.base_instructions.clone(),
         developer_instructions: options.developer_instructions.clone(),
@@ -112,9 +113,17 @@ pub(in crate::client) fn input(input: &[Input]) -> Vec<UserInput> {
     said.collect()
 }
 
+/// Never beside a permission profile: the worker would drop the profile without an error.
+fn sandbox(options: &ThreadOptions) -> Option<SandboxMode> {
+    options.permissions.is_none().then(|| options.sandbox.into())
+}
+
 fn config(options: &ThreadOptions) -> Option<BTreeMap<String, Json>> {
-    let settings = options.config.iter().map(|(name, value)| (name.clone(), written(value)));
-    (!options.config.is_empty()).then(|| settings.collect())
+    let mut settings: BTreeMap<_, _> =
+        options.config.iter().map(|(name, value)| (name.clone(), written(value))).collect();
+    let permissions = options.permissions.iter().flat_map(PermissionProfile::settings);
+    settings.extend(permissions.map(|(name, value)| (name.to_owned(), written(&value))));
+    (!settings.is_empty()).then_some(settings)
 }
 
 /// Those of one namespace belong together.

@@ -1,5 +1,7 @@
 //! Whole turns with the demo worker behind a WebSocket.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use futures_util::{SinkExt as _, StreamExt as _};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -61,7 +63,7 @@ fn with_demo<T>(talk: impl AsyncFnOnce(Talk, &TempDir) -> T) -> T {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("worker.sock");
         let listener = UnixListener::bind(&path).unwrap();
-        let endpoint = Endpoint::unix(&path);
+        let endpoint = Endpoint::unix(&path).of_user(directory.path().metadata().unwrap().uid());
         let worker = async { serve(listener.accept().await.unwrap().0).await };
         let talk = async {
             let mut client = Talk::connect(&endpoint).await.unwrap();
@@ -78,6 +80,19 @@ fn a_turn_over_a_unix_socket() {
         talk.turn(directory.path(), "[[text]]").await;
         assert_eq!(talk.text().await, ("Hello from mock.".into(), vec![]));
         assert_eq!(talk.stop().await.to_string(), "the connection was closed");
+    });
+}
+
+#[test]
+fn a_unix_socket_of_another_user_is_refused() {
+    run(async {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("worker.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let us = directory.path().metadata().unwrap().uid();
+        let refused = Talk::connect(&Endpoint::unix(&path).of_user(us + 1)).await.err().unwrap().to_string();
+        let expected = format!("a process of uid {us} listens there, and not one of uid {}", us + 1);
+        assert!(refused.contains(&expected), "{refused}");
     });
 }
 
