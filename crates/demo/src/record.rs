@@ -81,6 +81,8 @@ pub(crate) struct Settings {
     pub(crate) model_provider: String,
     pub(crate) approval_policy: ApprovalPolicy,
     pub(crate) sandbox: Value,
+    #[serde(default)]
+    pub(crate) permission_profile: Option<String>,
     pub(crate) effort: Option<String>,
     pub(crate) summary: Option<String>,
     #[serde(default)]

@@ -7,6 +7,7 @@ mod history;
 mod models;
 mod open;
 mod paging;
+mod permissions;
 mod raw;
 mod shapes;
 mod speech;

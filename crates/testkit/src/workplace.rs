@@ -12,10 +12,34 @@ pub struct Workplace {
     root: TempDir,
 }
 
+/// A temporary directory that is in neither `/tmp` nor `TMPDIR`, to which every agent with a writable workspace may write:
+/// below cargo's target directory or, if the repository is in one of them itself, in `/var/tmp`.
+pub fn directory_outside_tmp() -> io::Result<TempDir> {
+    let test = std::env::current_exe()?;
+    // target/PROFILE/deps/it-0123
+    let target = test.ancestors().nth(3).ok_or(io::ErrorKind::NotFound)?;
+    if target.starts_with("/tmp") || target.starts_with(std::env::temp_dir()) {
+        return TempDir::new_in("/var/tmp");
+    }
+    let directory = target.join("tmp");
+    fs::create_dir_all(&directory)?;
+    TempDir::new_in(directory)
+}
+
 impl Workplace {
-    /// Makes the directories; they go when the workplace is dropped.
+    /// Makes the directories; they go when the workplace is dropped. Not in `/tmp`: the sandbox of a Codex that is killed
+    /// leaves an empty `.git` there, and Codex then takes everything below for one repository.
     pub fn new() -> io::Result<Self> {
-        let workplace = Self { root: TempDir::new()? };
+        Self::of(TempDir::new_in("/var/tmp")?)
+    }
+
+    /// The same where agents cannot write: see [`directory_outside_tmp`].
+    pub fn outside_tmp() -> io::Result<Self> {
+        Self::of(directory_outside_tmp()?)
+    }
+
+    fn of(root: TempDir) -> io::Result<Self> {
+        let workplace = Self { root };
         fs::create_dir(workplace.codex_home())?;
         fs::create_dir(workplace.project())?;
         Ok(workplace)

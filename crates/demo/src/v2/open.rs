@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::history;
 use super::paging::{Cursor, Scope};
+use super::permissions::Selected;
 use super::shapes::{Opened, Resumed, ThreadAlone};
 use super::threads::{checked_id, no_rollout};
 use super::tools;
@@ -38,6 +39,7 @@ impl Overrides {
     /// What is named by a parameter counts more than the same in `config`.
     fn apply(self, settings: &mut Settings) {
         let Self { cwd, model, model_provider, approval_policy, sandbox, config } = self;
+        let selected = Selected::of(config.as_ref());
         let config = |key: &str| config.as_ref().and_then(|config| config.get(key).cloned());
         let text = |key: &str| config(key).and_then(|value| value.as_str().map(str::to_owned));
         let model = model.or_else(|| text("model"));
@@ -50,7 +52,12 @@ impl Overrides {
         settings.model = model.unwrap_or_else(|| settings.model.clone());
         settings.model_provider = model_provider.unwrap_or_else(|| settings.model_provider.clone());
         settings.approval_policy = approval_policy.unwrap_or_else(|| settings.approval_policy.clone());
-        settings.sandbox = sandbox.map_or_else(|| settings.sandbox.clone(), SandboxMode::policy);
+        // A sandbox displaces a profile, and a thread that is opened without one has none.
+        (settings.sandbox, settings.permission_profile) = match (sandbox, selected) {
+            (Some(sandbox), _) => (sandbox.policy(), None),
+            (None, Some(Selected { id, sandbox })) => (sandbox, Some(id)),
+            (None, None) => (settings.sandbox.take(), None),
+        };
     }
 
     /// How long the thread stays loaded when nobody listens; of a thread that is loaded already, what it had.
@@ -131,6 +138,7 @@ pub(crate) fn default_settings(stage: &Stage) -> Settings {
         model_provider: stage.config.model_provider.clone(),
         approval_policy: stage.config.approval_policy.clone(),
         sandbox: stage.config.sandbox_mode.policy(),
+        permission_profile: None,
         effort: None,
         summary: None,
         collaboration: Collaboration::default(),

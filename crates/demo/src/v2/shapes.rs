@@ -164,13 +164,25 @@ pub(super) struct Opened {
     approval_policy: ApprovalPolicy,
     approvals_reviewer: &'static str,
     sandbox: Value,
-    active_permission_profile: (),
+    active_permission_profile: Option<ActivePermissionProfile>,
     reasoning_effort: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     collaboration_mode: Option<Value>,
     multi_agent_mode: &'static str,
     #[serde(flatten)]
     pub(super) resumed: Option<Resumed>,
+}
+
+#[derive(Debug, Serialize)]
+struct ActivePermissionProfile {
+    id: String,
+    extends: (),
+}
+
+impl ActivePermissionProfile {
+    fn of(id: String) -> Self {
+        Self { id, extends: () }
+    }
 }
 
 /// What only resuming answers.
@@ -197,7 +209,7 @@ impl Opened {
             approval_policy: settings.approval_policy,
             approvals_reviewer: "user",
             sandbox: settings.sandbox,
-            active_permission_profile: (),
+            active_permission_profile: settings.permission_profile.map(ActivePermissionProfile::of),
             reasoning_effort: settings.effort,
             collaboration_mode: None,
             multi_agent_mode: "explicitRequestOnly",
@@ -229,7 +241,7 @@ pub(super) fn settings_shape(settings: &Settings) -> Value {
         "approvalPolicy": settings.approval_policy,
         "approvalsReviewer": "user",
         "sandboxPolicy": settings.sandbox,
-        "activePermissionProfile": null,
+        "activePermissionProfile": settings.permission_profile.clone().map(ActivePermissionProfile::of),
         "model": settings.model,
         "modelProvider": settings.model_provider,
         "serviceTier": null,
