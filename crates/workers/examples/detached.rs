@@ -58,6 +58,7 @@ fn plan(state_dir: &Path, command: Vec<OsString>) -> Result<Plan, Box<dyn Error>
         cwd: std::env::current_dir()?,
         turns_max: 64,
         threads_loaded_max: 64,
+        user: None,
         rlimits: Rlimits::default(),
         tools: None,
     };
@@ -66,6 +67,7 @@ fn plan(state_dir: &Path, command: Vec<OsString>) -> Result<Plan, Box<dyn Error>
         profiles: Vec::new(),
         limits: Limits::default(),
         state_dir: state_dir.into(),
+        private: Vec::new(),
         client_version: env!("CARGO_PKG_VERSION").into(),
     })
 }

@@ -8,9 +8,10 @@ use codex::protocol::calls::ThreadInjectItems;
 use codex::{Input, Thread};
 use tokio::sync::oneshot;
 
+use crate::admission::Admission;
 use crate::board::Place;
 use crate::notice::Notice;
-use crate::plan::{Group, Order, ThreadChoice};
+use crate::plan::{Order, ThreadChoice};
 use crate::post::{Link, Loaded, Post};
 use crate::refused::Refused;
 use crate::running::{Held, Running};
@@ -118,10 +119,11 @@ impl Beginning {
         link: &Link,
     ) -> Result<(codex::Turn, store::Thread), Refused> {
         self.make_room(shared, link).await;
-        let thread = self.open(shared.group(post), link).await?;
+        let (thread, cwd) = self.open(shared, post, link).await?;
         shared.board().loaded(self.place.lease, thread.id());
         let record = store::Thread {
             id: thread.id().into(),
+            cwd,
             worker: Some(post.name.to_string()),
             unsaid: "[]".into(),
             history_hash: None,
@@ -171,27 +173,34 @@ impl Beginning {
         }
     }
 
-    async fn open(&self, group: &Group, link: &Link) -> Result<Thread, Refused> {
-        Ok(match &self.order.thread {
-            ThreadChoice::New(options) if self.begins_with_history(link) => {
-                let begun = link.client.start_thread_from(self.order.history.clone(), group.opened(options));
+    /// The thread, and the real path of its directory.
+    async fn open(&self, shared: &Shared, post: &Post, link: &Link) -> Result<(Thread, String), Refused> {
+        let profile = self.order.profile.as_deref().or(self.record.profile.as_deref());
+        let admission = Admission { post, link, profile, reach: self.order.caller.reach };
+        if let Some(Loaded { thread, record }) = self.loaded(link) {
+            shared.admit_loaded(&admission, &record).await?;
+            return Ok((thread, record.cwd));
+        }
+        let options = shared.admit(&admission, self.order.thread.options()).await?;
+        let cwd = options.cwd.clone().unwrap_or_default();
+        let thread = match &self.order.thread {
+            ThreadChoice::New(_) if self.begins_with_history(link) => {
+                let begun = link.client.start_thread_from(self.order.history.clone(), options);
                 begun.await.map_err(Refused::History)?
             }
-            ThreadChoice::New(options) => link.client.start_thread(group.opened(options)).await?,
-            ThreadChoice::Fork { thread, last_turn, options } => {
-                link.client.fork_thread(thread, last_turn, group.opened(options)).await?
+            ThreadChoice::New(_) => link.client.start_thread(options).await?,
+            ThreadChoice::Fork { thread, last_turn, .. } => link.client.fork_thread(thread, last_turn, options).await?,
+            ThreadChoice::Existing(id, _) => {
+                self.fetch(link, id).await;
+                link.client.resume_thread(id, options).await?
             }
-            ThreadChoice::Existing(id, options) => {
-                let loaded =
-                    link.threads().get(id).filter(|_| self.place.is_loaded).map(|loaded| loaded.thread.clone());
-                match loaded {
-                    Some(thread) => thread,
-                    None => {
-                        self.fetch(link, id).await;
-                        link.client.resume_thread(id, group.opened(options)).await?
-                    }
-                }
-            }
-        })
+        };
+        Ok((thread, cwd))
+    }
+
+    /// The thread of the order, if the worker has it loaded.
+    fn loaded(&self, link: &Link) -> Option<Loaded> {
+        let id = self.order.thread.id().filter(|_| self.place.is_loaded)?;
+        link.threads().get(id).cloned()
     }
 }

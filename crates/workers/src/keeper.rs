@@ -1,12 +1,13 @@
 //! Keeps one worker: starts it, serves it while it lives, and starts it again as its policy says, until somebody stops it.
 
+mod orphans;
 mod reach;
 mod reattach;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use codex::abilities::Dialect;
+use codex::abilities::{Ability, Dialect};
 use codex::{CallError, Client, ConnectionEvent, End, StartError};
 use supervise::{EndReason, RestartPolicy, Restarts, Verdict};
 use tokio::task::JoinSet;
@@ -71,6 +72,9 @@ impl Keeper {
                 Err(ended) => ended,
             };
             self.post.set_status(|status| status.pid = None);
+            if let Transport::Stdio = self.shared.group(&self.post).transport {
+                self.shared.revoke_token(&self.post);
+            }
             let again = match ended {
                 Ended::StopWished => return self.stopped(),
                 Ended::RestartWished(reason) => {
@@ -155,6 +159,10 @@ impl Keeper {
         let mut settle = std::pin::pin!(sleep(self.shared.limits().settle_timeout));
         let mut is_settled = found == Found::Fresh;
         self.shared.set_state(&self.post, WorkerState::Ready, None);
+        if !link.client.abilities().has(Ability::PermissionProfiles) {
+            let version = link.client.greeting().version.as_deref();
+            tracing::warn!(worker = %self.post.name, version, advice = "update Codex to 0.145 or newer; until then it serves operators, and profiles with `allow_unconfined`", "worker cannot confine agents");
+        }
         self.shared.board().ready(self.post.slot, Instant::now());
         let mut events = link.client.events();
         loop {

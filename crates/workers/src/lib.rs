@@ -5,11 +5,14 @@
 //! events that ends exactly once. Who runs where is decided by a pure board under a lock that is never held across an
 //! await; one keeper a worker starts it, watches it and starts it again.
 
+mod admission;
 mod beginning;
 mod board;
 mod closing;
+mod confinement;
 mod desk;
 mod forget;
+mod git_guard;
 mod idle;
 mod keeper;
 mod limits;
@@ -26,19 +29,26 @@ mod running;
 mod shared;
 mod tip;
 mod tips;
+mod tokens;
 mod told;
 mod turn;
 mod view;
 mod words;
+mod workspace;
 
+pub use admission::confine;
 pub use codex::ModelSummary as ModelView;
+pub use confinement::NotConfinable;
 pub use limits::Limits;
 pub use notice::{At, Notice, Notify};
 pub use parked::{NoSuchCall, ToolResult};
-pub use plan::{Afterwards, Caller, Group, Order, Plan, Profile, Reach, ThreadChoice, ToolsAccess, Transport};
+pub use plan::{
+    Afterwards, Caller, Group, Order, Plan, Profile, Reach, ThreadChoice, ToolsAccess, Transport, mark_arguments,
+};
 pub use pool::{NoSuchWorker, Pool};
 pub use refused::Refused;
 pub use tip::{Tip, TipClaim};
+pub use tokens::{WorkerToken, WorkerTokens};
 pub use told::{Found, Recorded};
 pub use turn::Turn;
 pub use view::{GroupView, Load, TurnView, WorkerState, WorkerView};

@@ -1,5 +1,6 @@
 //! What the pool is made of, and what a caller orders from it.
 
+mod marks;
 mod plain;
 mod tools;
 
@@ -11,6 +12,9 @@ use codex::{ApprovalPolicy, Endpoint, Sandbox, ThreadOptions, TurnOptions};
 use serde_json::Value;
 
 use crate::limits::Limits;
+use crate::tokens::WorkerToken;
+pub(crate) use marks::COMMAND_VARIABLE;
+pub use marks::mark_arguments;
 pub use tools::ToolsAccess;
 
 /// Everything that the pool is made of.
@@ -24,6 +28,8 @@ pub struct Plan {
     pub limits: Limits,
     /// Where sockets and logs of detached workers are kept.
     pub state_dir: PathBuf,
+    /// Paths that no agent may read or write: state, configuration, homes of workers.
+    pub private: Vec<PathBuf>,
     /// Our version, as workers are told it.
     pub client_version: String,
 }
@@ -51,6 +57,8 @@ pub struct Group {
     pub turns_max: usize,
     /// Threads that one of them keeps loaded; a real worker needs some 2 MB for each.
     pub threads_loaded_max: usize,
+    /// The user that they run as, if not ours.
+    pub user: Option<supervise::OsUser>,
     /// What the system lets each of them have.
     pub rlimits: supervise::Rlimits,
     /// Where they find the tools of tool servers, if they are to have them.
@@ -63,10 +71,10 @@ impl Group {
         self.args.iter().cloned().chain(self.tools.iter().flat_map(ToolsAccess::args)).collect()
     }
 
-    /// The variables of its workers.
-    pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
+    /// The variables of a worker with this token.
+    pub(crate) fn variables(&self, token: Option<&WorkerToken>) -> Vec<(OsString, OsString)> {
         let home = self.codex_home.as_ref().map(|home| ("CODEX_HOME".into(), home.into()));
-        self.env.iter().cloned().chain(home).chain(self.tools.as_ref().map(ToolsAccess::variable)).collect()
+        self.env.iter().cloned().chain(home).chain(token.map(ToolsAccess::variable)).collect()
     }
 
     /// A thread as one of its workers is to open it: a plain model has no tools but its caller's.
@@ -113,6 +121,14 @@ pub struct Profile {
     pub is_plain: bool,
     /// Whether callers are told what the agent does.
     pub shows_work: bool,
+    /// If any, agents see only their workspace, the system's programs and these paths; absolute.
+    pub readable: Vec<PathBuf>,
+    /// Project directories whose own Codex configuration may be loaded; absolute.
+    pub trusted_projects: Vec<PathBuf>,
+    /// Whether its commands may use the network.
+    pub network: bool,
+    /// Whether the operator accepts agents that Codex cannot confine.
+    pub allow_unconfined: bool,
 }
 
 impl Profile {
@@ -213,6 +229,13 @@ impl ThreadChoice {
         match self {
             Self::New(_) | Self::Fork { .. } => None,
             Self::Existing(id, _) => Some(id),
+        }
+    }
+
+    /// What a thread is to be if it has to be opened.
+    pub(crate) fn options(&self) -> &ThreadOptions {
+        match self {
+            Self::New(options) | Self::Existing(_, options) | Self::Fork { options, .. } => options,
         }
     }
 

@@ -74,6 +74,9 @@ impl Pool {
                 slots.push(Slot::new(at, group.turns_max, group.threads_loaded_max));
             }
         }
+        for user in plan.groups.iter().filter_map(|group| group.user.as_ref()) {
+            ledger.add_user(user.uid());
+        }
         let board = Board::new(slots, plan.limits.queue_max);
         let shared = Arc::new(Shared {
             plan,
@@ -91,6 +94,7 @@ impl Pool {
             runtime: Handle::current(),
             unread: Mutex::default(),
         });
+        shared.restore_tokens();
         shared.see_to(Arc::clone(&shared).load_tips());
         shared.see_to(keeper::end_strays(Arc::clone(&shared)));
         let mut keeping = JoinSet::new();

@@ -70,6 +70,7 @@ pub(crate) enum Persistence {
 }
 
 /// A thread that is loaded, and what is known of it.
+#[derive(Clone)]
 pub(crate) struct Loaded {
     pub(crate) thread: Thread,
     pub(crate) record: store::Thread,

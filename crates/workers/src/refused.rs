@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use codex::CallError;
 
+use crate::confinement::NotConfinable;
+
 /// Why a turn was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
@@ -45,6 +47,9 @@ pub enum Refused {
     /// The worker was gone before it was asked.
     #[error("the worker is gone: try again")]
     WorkerGone,
+    /// The thread cannot be confined, or its directory cannot be used; no turn was begun.
+    #[error(transparent)]
+    NotConfinable(#[from] NotConfinable),
     /// The worker cannot take the history of the order; no turn was begun.
     #[error("the history cannot be put into the thread: {0}")]
     History(#[source] CallError),

@@ -111,7 +111,7 @@ impl Running {
             return Poll::Pending;
         };
         Poll::Ready(Some(match event {
-            Some(TurnEvent::TurnEnded { status, error }) => self.end(status, error),
+            Some(TurnEvent::TurnEnded { status, error }) => self.end(status, discreet(status, error)),
             Some(event) => {
                 self.see(&event);
                 event
@@ -124,7 +124,7 @@ impl Running {
     pub(crate) async fn finish(&mut self) {
         loop {
             let (status, error) = match self.turn.next().await {
-                Some(TurnEvent::TurnEnded { status, error }) => (status, error),
+                Some(TurnEvent::TurnEnded { status, error }) => (status, discreet(status, error)),
                 Some(event) => {
                     self.see(&event);
                     continue;
@@ -170,7 +170,7 @@ impl Running {
         self.has_ended = true;
         if status == TurnStatus::Lost && self.lives_on() {
             // Its worker goes on with it, and whoever finds the worker again finds it.
-            return TurnEvent::TurnEnded { status, error };
+            return TurnEvent::TurnEnded { status, error: Some(self.explained(error)) };
         }
         let error = if status == TurnStatus::Lost { Some(self.explained(error)) } else { error };
         self.record.unsaid = self.place.shared.words().take_json(&self.at.thread);
@@ -218,7 +218,8 @@ impl Running {
             let lead = if at == 0 { "; begun: " } else { ", " };
             write!(details, "{lead}{count} × {kind}").expect("a string can be written to");
         }
-        let message = error.map_or_else(|| "the worker told no end".into(), |error| error.message);
+        let gone = || "the worker, or the connection to it, was gone before the turn ended".into();
+        let message = error.map_or_else(gone, |error| error.message);
         TurnError { message, kind: Some("worker_lost".into()), http_status: None, details: Some(details.into()) }
     }
 
@@ -267,4 +268,9 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.link.register().forget(&self.at.thread);
     }
+}
+
+/// Why a connection was lost may quote the worker's stderr: operators find it with the state of the worker, and no caller does.
+fn discreet(status: TurnStatus, error: Option<TurnError>) -> Option<TurnError> {
+    error.filter(|_| status != TurnStatus::Lost)
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use approvals::Approvals;
-use store::Store;
+use store::{SecretHash, Store};
 use supervise::Ledger;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify as Bell, watch};
@@ -68,6 +68,25 @@ impl Shared {
 
     pub(crate) fn group(&self, post: &Post) -> &Group {
         &self.plan.groups[post.group]
+    }
+
+    /// Makes the tokens of detached workers valid: they may call tools before their keepers have found them.
+    pub(crate) fn restore_tokens(&self) {
+        for entry in self.ledger.detached() {
+            let Some(post) = self.posts.iter().find(|post| *post.name == *entry.name) else { continue };
+            let group = self.group(post);
+            let hash = entry.token_hash.as_deref().and_then(SecretHash::from_hex);
+            if let (Some(tools), Some(hash)) = (&group.tools, hash) {
+                tools.tokens.restore(&group.name, &post.name, hash);
+            }
+        }
+    }
+
+    /// Makes the token of a worker that has ended invalid.
+    pub(crate) fn revoke_token(&self, post: &Post) {
+        if let Some(tools) = &self.group(post).tools {
+            tools.tokens.revoke(&post.name);
+        }
     }
 
     /// What is known of a thread that is loaded: the store may not know it yet.

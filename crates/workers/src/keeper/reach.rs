@@ -1,17 +1,19 @@
 //! How a worker is reached: started as our child, connected to, or found again where an earlier Switchboard left it.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use codex::{Callbacks, Client, End, Endpoint, Launch, Options, Patience, StartError};
-use supervise::{Detached, EndReason, Ladder, Owner};
+use rustix::process::geteuid;
+use supervise::{Detached, DetachedEntry, EndReason, Ladder, OsUser, Owner};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Ended, Keeper, reason_of_start};
-use crate::plan::{Group, Transport};
+use crate::git_guard;
+use crate::plan::{Group, ToolsAccess, Transport};
 use crate::shared::Shared;
+use crate::tokens::WorkerToken;
 
 /// Our name, as workers are told it.
 const CLIENT_NAME: &str = "switchboard";
@@ -57,7 +59,9 @@ impl Keeper {
     async fn reach_now(&self) -> Result<Reached, Ended> {
         match &self.shared.group(&self.post).transport {
             Transport::Stdio => {
-                let client = Client::start(&self.launch(self.shared.ledger.owner()), self.options()).await;
+                let token = self.issue_token()?;
+                let launch = self.launch(self.shared.ledger.owner(), token.as_ref())?;
+                let client = Client::start(&launch, self.options()).await;
                 Ok(Reached { client: client.map_err(|error| broke(&error))?, found: Found::Fresh, detached: None })
             }
             Transport::Ws(endpoint) => {
@@ -74,17 +78,23 @@ impl Keeper {
     /// The worker that an earlier Switchboard, or an earlier link, has left running.
     async fn find_detached(&self) -> Option<Reached> {
         let entries = self.shared.ledger.detached();
-        let entry = entries.iter().find(|entry| *entry.name == *self.post.name)?;
-        let Some(mut detached) = Detached::find(entry, supervise::Limits::default()) else {
-            self.forget_detached();
+        let entry = entries.into_iter().find(|entry| *entry.name == *self.post.name)?;
+        let found = match Detached::find(&entry, supervise::Limits::default()) {
+            Some(found) => Some((entry.clone(), found)),
+            None => self.adopt(&entry).await,
+        };
+        let Some((entry, mut detached)) = found else {
+            self.end_remains(&entry).await;
             return None;
         };
-        if *entry.fingerprint != *self.fingerprint() {
+        // A worker of an earlier version has a token that is not valid any more.
+        let lacks_token = self.shared.group(&self.post).tools.is_some() && entry.token_hash.is_none();
+        if *entry.fingerprint != *self.fingerprint() || lacks_token {
             tracing::warn!(worker = %self.post.name, "its configuration has changed: the running worker is replaced");
             self.end_detached(detached).await;
             return None;
         }
-        let endpoint = Endpoint::unix(&entry.socket);
+        let endpoint = self.endpoint(&entry.socket);
         match self.connect(&endpoint, &mut detached).await {
             Ok(client) => Some(Reached { client, found: Found::Running, detached: Some(detached) }),
             Err(ended) => {
@@ -105,19 +115,22 @@ impl Keeper {
         };
         let socket = self.socket()?;
         let owner = self.shared.ledger.announce(&self.post.name).map_err(unkept)?;
-        // One that is left by a worker that is gone would keep the next from listening.
-        fs::remove_file(&socket).ok();
-        let mut launch = self.launch(owner);
+        self.clear_socket(&socket).await?;
+        let token = self.issue_token()?;
+        let mut launch = self.launch(owner, token.as_ref())?;
         launch.args.extend(["--listen".into(), format!("unix://{}", socket.display()).into()]);
         let log = self.state_file("log");
         let spawned = launch.spawn_detached(&log, supervise::Limits::default());
         let mut detached = spawned.map_err(|error| broke(&StartError::Spawn(error)))?;
-        let entry = detached.entry(&self.post.name, socket.clone(), &self.fingerprint());
+        let entry = DetachedEntry {
+            token_hash: token.map(|token| token.hash().to_hex().into()),
+            ..detached.entry(&self.post.name, socket.clone(), &self.fingerprint())
+        };
         if let Err(error) = self.shared.ledger.record(entry) {
             detached.stop(Ladder::default()).await;
             return Err(unkept(error));
         }
-        match self.connect(&Endpoint::unix(socket), &mut detached).await {
+        match self.connect(&self.endpoint(&socket), &mut detached).await {
             Ok(client) => Ok(Reached { client, found: Found::Fresh, detached: Some(detached) }),
             Err(ended) => {
                 self.end_detached(detached).await;
@@ -163,29 +176,52 @@ impl Keeper {
     }
 
     fn forget_detached(&self) {
+        self.shared.revoke_token(&self.post);
         if let Err(error) = self.shared.ledger.forget(&self.post.name) {
             tracing::warn!(worker = %self.post.name, %error, "the state file cannot be written");
         }
     }
 
     /// What its worker is started from. Values of variables may be secrets, and are left out.
-    fn fingerprint(&self) -> String {
+    pub(super) fn fingerprint(&self) -> String {
         let group = self.shared.group(&self.post);
-        let (args, Group { program, codex_home, env, cwd, rlimits, .. }) = (group.command_line(), group);
+        let (args, Group { program, codex_home, env, cwd, rlimits, user, .. }) = (group.command_line(), group);
         let names: Vec<_> = env.iter().map(|(name, _)| name).collect();
-        format!("{program:?} {args:?} {codex_home:?} {names:?} {cwd:?} {rlimits:?}")
+        let user = user.as_ref().map(OsUser::name);
+        format!("{program:?} {args:?} {codex_home:?} {names:?} {cwd:?} {rlimits:?} {user:?}")
     }
 
-    fn launch(&self, owner: Owner) -> Launch {
+    /// The token of a worker that is about to be started, if it is to have tools.
+    fn issue_token(&self) -> Result<Option<WorkerToken>, Ended> {
         let group = self.shared.group(&self.post);
-        Launch {
+        let issue = |tools: &ToolsAccess| tools.tokens.issue(&group.name, &self.post.name);
+        let refused = |error: store::NoRandomness| Ended::Broke {
+            reason: EndReason::StartRefused,
+            words: error.to_string().into(),
+        };
+        group.tools.as_ref().map(issue).transpose().map_err(refused)
+    }
+
+    fn launch(&self, owner: Owner, token: Option<&WorkerToken>) -> Result<Launch, Ended> {
+        let group = self.shared.group(&self.post);
+        let mut env = group.variables(token);
+        let guard = self.shared.plan.state_dir.join("guard").join(&*self.post.name);
+        git_guard::install(&guard, Path::new(&group.program), &mut env).map_err(|error| Ended::Broke {
+            reason: EndReason::StartRefused,
+            words: format!("{} cannot be written: {error}", guard.display()).into(),
+        })?;
+        let launch = Launch {
             program: group.program.clone(),
             args: group.command_line(),
             cwd: group.cwd.clone(),
-            env: group.variables(),
+            env,
             owner,
             rlimits: group.rlimits,
-        }
+        };
+        Ok(match &group.user {
+            Some(user) => user.wrap(launch),
+            None => launch,
+        })
     }
 
     fn options(&self) -> Options {
@@ -205,7 +241,15 @@ impl Keeper {
 
     /// Where the worker is to listen, if the system can have a socket there.
     fn socket(&self) -> Result<PathBuf, Ended> {
-        let socket = self.state_file("sock");
+        let socket = match &self.shared.group(&self.post).user {
+            None => self.state_file("sock"),
+            Some(user) => {
+                let directory = user.socket_directory(&self.shared.plan.state_dir, &self.post.name);
+                let unusable =
+                    |error| could_not_start(&format!("no directory for the socket of {}: {error}", user.name()));
+                directory.map_err(unusable)?.join("worker.sock")
+            }
+        };
         let bytes = socket.as_os_str().len();
         if bytes <= SOCKET_PATH_BYTES_MAX {
             return Ok(socket);
@@ -217,7 +261,13 @@ impl Keeper {
         )))
     }
 
-    fn state_file(&self, ending: &str) -> PathBuf {
+    /// A worker with a user of its own can put a link to any other socket in place of its own.
+    fn endpoint(&self, socket: &Path) -> Endpoint {
+        let user = self.shared.group(&self.post).user.as_ref();
+        Endpoint::unix(socket).of_user(user.map_or_else(|| geteuid().as_raw(), OsUser::uid))
+    }
+
+    pub(super) fn state_file(&self, ending: &str) -> PathBuf {
         self.shared.plan.state_dir.join(format!("{}.{ending}", self.post.name))
     }
 }

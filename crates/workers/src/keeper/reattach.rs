@@ -16,12 +16,15 @@ use store::{
 use tokio::time::timeout;
 
 use super::Keeper;
+use crate::admission::Admission;
 use crate::board::Want;
+use crate::confinement::NotConfinable;
 use crate::notice::{At, Notice};
-use crate::plan::{Afterwards, Transport};
+use crate::plan::{Afterwards, Reach, Transport};
 use crate::pool::FLUSH_TIMEOUT;
 use crate::post::{Link, Loaded};
 use crate::record;
+use crate::refused::Refused;
 use crate::running::{Held, Running};
 use crate::told::LOOK_TIMEOUT;
 
@@ -123,7 +126,7 @@ impl Keeper {
     }
 
     /// Follows first and resumes then, so that nothing is missed.
-    async fn follow(&self, link: &Arc<Link>, open: Open) -> Result<(), codex::CallError> {
+    async fn follow(&self, link: &Arc<Link>, open: Open) -> Result<(), Refused> {
         let Open { turn, record } = open;
         let thread = link.client.thread(&record.id);
         // Nothing more is told of one that has ended while nobody heard it; and who follows it holds its thread.
@@ -138,6 +141,8 @@ impl Keeper {
             self.end_unread(record, status, None);
             return Ok(());
         }
+        let options = self.options_of(link, &record).await?;
+        let record = store::Thread { cwd: options.cwd.clone().unwrap_or_default(), ..record };
         let followed = thread.follow(&turn)?;
         let want = Want {
             key: record.key.as_str().into(),
@@ -149,7 +154,7 @@ impl Keeper {
         let lease = self.shared.board().adopt(self.post.slot, &want, Instant::now());
         let held = Held::new(&self.shared, lease);
         self.shared.board().named(lease, &turn);
-        let resumed = link.client.resume_thread(&record.id, self.options_of(&record)).await?;
+        let resumed = link.client.resume_thread(&record.id, options).await?;
         let loaded = Loaded { thread: resumed, record: record.clone() };
         link.threads().insert(record.id.as_str().into(), loaded);
         let running = Running::new(followed, Arc::clone(&self.post), Arc::clone(link), record, Afterwards::Stays, held);
@@ -157,12 +162,14 @@ impl Keeper {
         Ok(())
     }
 
-    fn options_of(&self, record: &store::Thread) -> ThreadOptions {
+    /// As the thread was opened. It runs already, so that nobody is refused: whoever began it was admitted.
+    async fn options_of(&self, link: &Link, record: &store::Thread) -> Result<ThreadOptions, NotConfinable> {
+        let admission = Admission { post: &self.post, link, profile: record.profile.as_deref(), reach: Reach::All };
         let profiles = &self.shared.plan.profiles;
         let profile = profiles.iter().find(|profile| Some(&*profile.name) == record.profile.as_deref());
         let cwd = Some(record.cwd.clone()).filter(|cwd| !cwd.is_empty());
         let options = profile.map(crate::Profile::thread_options).unwrap_or_default();
-        self.shared.group(&self.post).opened(&ThreadOptions { cwd, ..options })
+        self.shared.admit(&admission, &ThreadOptions { cwd, ..options }).await
     }
 }
 

@@ -5,7 +5,7 @@ use codex::{ApprovalPolicy, Sandbox, ThreadOptions};
 use serde_json::Value;
 
 /// What the worker adds of its own, to be left out. A worker passes over those that it does not know.
-const ADDED: [&str; 16] = [
+const ADDED: [&str; 18] = [
     "features.apps",
     "features.goals",
     "features.image_generation",
@@ -15,12 +15,14 @@ const ADDED: [&str; 16] = [
     "features.shell_tool",
     "features.skills",
     "features.unified_exec",
+    "features.view_image",
     "include_apps_instructions",
     "include_collaboration_mode_instructions",
     "include_environment_context",
     "include_permissions_instructions",
     "skills.bundled.enabled",
     "skills.include_instructions",
+    "tools.experimental_request_user_input.enabled",
     "tools.web_search",
 ];
 

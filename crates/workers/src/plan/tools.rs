@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use codex::ThreadOptions;
 
+use crate::tokens::{WorkerToken, WorkerTokens};
+
 /// Holds the token, which no command line may show.
 const TOKEN_VARIABLE: &str = "SWITCHBOARD_TOOLS_TOKEN";
 
@@ -15,8 +17,8 @@ const TOKEN_VARIABLE: &str = "SWITCHBOARD_TOOLS_TOKEN";
 pub struct ToolsAccess {
     /// The MCP endpoint.
     pub url: String,
-    /// The key of the group.
-    pub token: String,
+    /// Where their tokens are issued.
+    pub tokens: WorkerTokens,
     /// How long a worker waits for a call: longer than any may take, so that it ends in one place.
     pub call_timeout: Duration,
 }
@@ -37,8 +39,8 @@ impl ToolsAccess {
         settings.into_iter().flat_map(|setting| ["-c".into(), setting.into()])
     }
 
-    pub(crate) fn variable(&self) -> (OsString, OsString) {
-        (TOKEN_VARIABLE.into(), (&self.token).into())
+    pub(crate) fn variable(token: &WorkerToken) -> (OsString, OsString) {
+        (TOKEN_VARIABLE.into(), token.text().into())
     }
 
     /// Keeps them from a thread. Its address is named again because a worker refuses a server that has none.
@@ -49,7 +51,7 @@ impl ToolsAccess {
     }
 }
 
-/// Without the token.
+/// Without the tokens.
 impl fmt::Debug for ToolsAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ToolsAccess").field("url", &self.url).finish_non_exhaustive()
@@ -62,13 +64,13 @@ mod tests {
 
     use expect_test::expect;
 
-    use super::ToolsAccess;
+    use super::{ToolsAccess, WorkerTokens};
 
     #[test]
     fn the_token_stands_in_a_variable_and_nowhere_else() {
         let tools = ToolsAccess {
             url: "http://127.0.0.1:4180/mcp".into(),
-            token: "sb_worker-main_secret".into(),
+            tokens: WorkerTokens::default(),
             call_timeout: Duration::from_secs(4200),
         };
         let args: Vec<_> = tools.args().map(|word| word.into_string().unwrap()).collect();
@@ -82,8 +84,9 @@ mod tests {
             -c
             shell_environment_policy.set.SWITCHBOARD_TOOLS_TOKEN="""#]]
         .assert_eq(&args.join("\n"));
-        let (name, value) = tools.variable();
-        assert_eq!((name.to_str(), value.to_str()), (Some("SWITCHBOARD_TOOLS_TOKEN"), Some("sb_worker-main_secret")));
-        assert!(!format!("{tools:?}").contains("secret"));
+        let token = tools.tokens.issue("main", "main-0").unwrap();
+        let (name, value) = ToolsAccess::variable(&token);
+        assert_eq!((name.to_str(), value.to_str()), (Some("SWITCHBOARD_TOOLS_TOKEN"), Some(token.text())));
+        assert!(token.text().starts_with("sb_worker-main_"));
     }
 }

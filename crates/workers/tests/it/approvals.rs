@@ -122,7 +122,7 @@ async fn what_only_a_hook_can_answer_is_answered_by_one_and_else_refused_at_once
         env: Vec::new(),
         kinds: vec![approvals::Kind::Attestation],
         timeout: crate::support::LONG,
-        powers: approvals::Powers::default(),
+        powers: approvals::Powers { operator: true, ..approvals::Powers::default() },
     };
     let settings = approvals::Settings { hooks: vec![hook], ..approvals::Settings::default() };
     assert_eq!(answer_of_a_proof(settings).await.trim(), r#"{"id":7,"result":{"token":"proof"}}"#);

@@ -16,7 +16,7 @@ async fn every_turn_of_a_dead_worker_ends_once_and_its_thread_goes_on() {
     let (text, status, ends) = finish(&mut dying).await;
     assert!(text.starts_with("t0 "), "{text}");
     assert!(status.starts_with("Lost (worker_lost): "), "{status}");
-    assert!(status.contains("SIGKILL"), "{status}");
+    assert!(!status.contains("SIGKILL"), "why is for operators: {status}");
     assert_eq!(ends, 1);
     let (_, status, ends) = finish(&mut bystander).await;
     assert!(status.starts_with("Lost (worker_lost): ") && ends == 1, "{status}");
@@ -33,7 +33,7 @@ async fn the_other_workers_are_untouched() {
     let mut other = house.turn("[[slow 30 10]]").await;
     let mut dying = house.turn("[[crash 0 exit 3]]").await;
     assert_ne!(other.at().worker, dying.at().worker);
-    assert!(finish(&mut dying).await.1.contains("code 3"));
+    assert!(finish(&mut dying).await.1.starts_with("Lost (worker_lost): "));
     let (text, status, _) = finish(&mut other).await;
     assert!(text.ends_with("s29 ") && status == "Completed", "{text} {status}");
     house.stop().await;

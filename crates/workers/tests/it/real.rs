@@ -54,7 +54,7 @@ fn a_thread_goes_on_and_remembers_after_its_worker_was_killed_in_mid_turn() {
         until_event(&mut dying, |event| matches!(event, TurnEvent::Text { .. }).then_some(())).await;
         kill(house.pool.workers()[0].pid.unwrap());
         let (_, status, ends) = finish(&mut dying).await;
-        assert!(status.starts_with("Lost (worker_lost): ") && status.contains("SIGKILL") && ends == 1, "{status}");
+        assert!(status.starts_with("Lost (worker_lost): ") && ends == 1, "{status}");
         let mut next = house.try_turn(order_in("k", &thread, "[[recall]]")).await.unwrap();
         assert_eq!(finish(&mut next).await, ("You said 2 things before.".into(), "Completed".into(), 1));
         assert_eq!((house.pool.workers()[0].restarts, house.pool.load().turns), (1, 0));

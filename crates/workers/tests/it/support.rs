@@ -185,6 +185,7 @@ fn plan(setup: &Setup, directory: &Path) -> Plan {
         cwd: directory.into(),
         turns_max: setup.turns_max,
         threads_loaded_max: setup.threads_loaded_max,
+        user: None,
         rlimits: Rlimits::default(),
         tools: None,
     };
@@ -193,6 +194,7 @@ fn plan(setup: &Setup, directory: &Path) -> Plan {
         profiles: Vec::new(),
         limits: setup.limits.clone(),
         state_dir: directory.into(),
+        private: Vec::new(),
         client_version: "1.0".into(),
     }
 }

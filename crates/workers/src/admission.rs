@@ -1,0 +1,238 @@
+//! Which directory a thread works in, checked before every turn, and how the thread is confined when it is opened.
+
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use codex::{Client, ThreadOptions};
+use rustix::process::geteuid;
+use supervise::OsUser;
+use tokio::task::spawn_blocking;
+
+use crate::confinement::{Confinement, Enforcement, NotConfinable, UnconfinedPolicy};
+use crate::plan::{Group, Profile, Reach, Transport};
+use crate::post::{Link, Post};
+use crate::shared::Shared;
+use crate::workspace::Workspace;
+
+/// For whom, and where, a thread is to be opened.
+pub(crate) struct Admission<'a> {
+    pub(crate) post: &'a Post,
+    pub(crate) link: &'a Link,
+    /// The name of its profile.
+    pub(crate) profile: Option<&'a str>,
+    /// What its caller may reach: operators choose any directory that is not private.
+    pub(crate) reach: Reach,
+}
+
+impl Shared {
+    /// The options with which a thread is opened: in a directory that it may use, and confined.
+    pub(crate) async fn admit(
+        &self,
+        admission: &Admission<'_>,
+        options: &ThreadOptions,
+    ) -> Result<ThreadOptions, NotConfinable> {
+        self.check_group(admission)?;
+        let (group, profile) = (self.group(admission.post), self.profile(admission.profile));
+        let options = group.opened(options);
+        let cwd = options.cwd.as_deref().map_or(group.cwd.as_path(), Path::new);
+        let own = RealPaths {
+            private: private_of(&admission.link.client, &self.plan.private),
+            readable: profile.map(|profile| profile.readable.clone()).unwrap_or_default(),
+            programs: programs(Path::new(&group.program)),
+            trusted: profile.map(|profile| profile.trusted_projects.clone()).unwrap_or_default(),
+            daemons: daemon_directories(self.plan.groups.iter().filter_map(|group| group.user.as_ref())),
+        };
+        let paths = open_off_runtime(cwd, move |_| Ok(own.resolve())).await?;
+        let (workspace, instructions, base) = if is_remote(group) {
+            // The paths are those of the machine that the worker runs on.
+            (Workspace::remote(cwd), None, base(profile, group))
+        } else {
+            let hidden = paths.private.clone();
+            let opened = open_off_runtime(cwd, move |cwd| Workspace::with_instructions(cwd, &hidden)).await?;
+            let base = check_place(&opened.0, base(profile, group), admission.reach).await?;
+            (opened.0, opened.1, base)
+        };
+        let may_be_unconfined =
+            admission.reach == Reach::All || profile.is_some_and(|profile| profile.allow_unconfined);
+        let confinement = Confinement {
+            private: &paths.private,
+            base: &base,
+            readable: &paths.readable,
+            programs: &paths.programs,
+            trusted: &paths.trusted,
+            network: profile.is_some_and(|profile| profile.network),
+            worker: Enforcement::of(admission.link.client.abilities()),
+            if_unconfined: if may_be_unconfined { UnconfinedPolicy::Allow } else { UnconfinedPolicy::Refuse },
+        };
+        confinement.apply(&options, &workspace, instructions)
+    }
+
+    /// Whether a thread that is loaded may have another turn: its directory must still be the one that the worker was given.
+    pub(crate) async fn admit_loaded(
+        &self,
+        admission: &Admission<'_>,
+        record: &store::Thread,
+    ) -> Result<(), NotConfinable> {
+        self.check_group(admission)?;
+        let group = self.group(admission.post);
+        if is_remote(group) || record.cwd.is_empty() {
+            return Ok(());
+        }
+        let cwd = Path::new(&record.cwd);
+        let workspace = open_off_runtime(cwd, Workspace::open).await?;
+        if workspace.path != cwd {
+            return Err(unusable(cwd, "another directory has taken its place"));
+        }
+        check_place(&workspace, base(self.profile(admission.profile), group), admission.reach).await.map(drop)
+    }
+
+    /// A profile runs on the workers of its own group, or of the first: the user of another group and what its worker
+    /// enforces may be quite different. Operators may choose.
+    fn check_group(&self, admission: &Admission<'_>) -> Result<(), NotConfinable> {
+        let group = self.group(admission.post);
+        let own = self.profile(admission.profile).and_then(|profile| profile.group.as_deref());
+        let own = own.or_else(|| self.plan.groups.first().map(|first| &*first.name));
+        if admission.reach == Reach::All || own == Some(&*group.name) {
+            return Ok(());
+        }
+        Err(NotConfinable::OtherGroup(group.name.clone()))
+    }
+
+    fn profile(&self, name: Option<&str>) -> Option<&Profile> {
+        self.plan.profiles.iter().find(|profile| Some(&*profile.name) == name)
+    }
+}
+
+/// The options with which the user of this machine opens a thread on a worker of their own: no pool keeps it, and no profile
+/// applies. It is confined as far as the worker can.
+///
+/// # Errors
+/// [`NotConfinable`], if its directory cannot be used.
+pub async fn confine(
+    client: &Client,
+    options: &ThreadOptions,
+    private: &[PathBuf],
+) -> Result<ThreadOptions, NotConfinable> {
+    let cwd = options.cwd.as_deref().map_or(Path::new("."), Path::new);
+    let (private, daemons) = (private_of(client, private), daemon_directories([]));
+    let own = RealPaths { private, daemons, ..RealPaths::default() };
+    let open = move |cwd: &Path| {
+        let paths = own.resolve();
+        Workspace::with_instructions(cwd, &paths.private).map(|(workspace, text)| (paths, workspace, text))
+    };
+    let (paths, workspace, instructions) = open_off_runtime(cwd, open).await?;
+    let confinement = Confinement {
+        private: &paths.private,
+        base: &workspace.path,
+        readable: &[],
+        programs: &[],
+        trusted: &[],
+        network: false,
+        worker: Enforcement::of(client.abilities()),
+        if_unconfined: UnconfinedPolicy::Allow,
+    };
+    confinement.apply(options, &workspace, instructions)
+}
+
+/// What no agent of this worker may read or write.
+fn private_of(client: &Client, private: &[PathBuf]) -> Vec<PathBuf> {
+    let codex_home = client.greeting().codex_home.as_deref().map(Path::new);
+    private.iter().map(PathBuf::as_path).chain(codex_home).map(Path::to_owned).collect()
+}
+
+fn is_remote(group: &Group) -> bool {
+    matches!(group.transport, Transport::Ws(_))
+}
+
+/// The directory that callers of a profile stay in.
+fn base(profile: Option<&Profile>, group: &Group) -> PathBuf {
+    profile.and_then(|profile| profile.cwd.as_deref()).map_or_else(|| group.cwd.clone(), PathBuf::from)
+}
+
+/// Off the runtime: a file system may hang.
+async fn open_off_runtime<T: Send + 'static>(
+    path: &Path,
+    open: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Result<T, NotConfinable> {
+    let at = path.to_owned();
+    let looked = spawn_blocking(move || open(&at)).await.unwrap_or_else(|error| Err(io::Error::other(error)));
+    looked.map_err(|error| unusable(path, &error.to_string()))
+}
+
+/// Refuses a directory outside of the profile's, and returns the real path of that one. Operators may leave it.
+async fn check_place(workspace: &Workspace, base: PathBuf, reach: Reach) -> Result<PathBuf, NotConfinable> {
+    // A profile directory that does not resolve contains no workspace.
+    match open_off_runtime(&base, Path::canonicalize).await {
+        Ok(base) if workspace.path.starts_with(&base) => Ok(base),
+        _ if reach == Reach::All => Ok(workspace.path.clone()),
+        _ => Err(NotConfinable::Outside(workspace.path.clone())),
+    }
+}
+
+fn unusable(path: &Path, reason: &str) -> NotConfinable {
+    NotConfinable::Gone { path: path.into(), reason: reason.into() }
+}
+
+/// The worker's binary, which starts itself inside its sandbox, and the programs that are shipped with it.
+fn programs(binary: &Path) -> Vec<PathBuf> {
+    let package = binary.parent().and_then(Path::parent).unwrap_or(binary);
+    vec![binary.into(), package.join("codex-path")]
+}
+
+/// The paths of a permission profile. The worker's sandbox fails every command if one of them is a link.
+#[derive(Default)]
+struct RealPaths {
+    private: Vec<PathBuf>,
+    readable: Vec<PathBuf>,
+    programs: Vec<PathBuf>,
+    trusted: Vec<PathBuf>,
+    /// Private too, where they exist.
+    daemons: Vec<PathBuf>,
+}
+
+impl RealPaths {
+    /// Follows all links. What does not exist cannot be read, run or trusted, but may be private: then the worker's sandbox
+    /// fails every command, and nothing is exposed when it comes back.
+    fn resolve(self) -> Self {
+        let existing = |paths: Vec<PathBuf>| paths.into_iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let private = self.private.into_iter().map(|path| path.canonicalize().unwrap_or(path));
+        Self {
+            private: private.chain(existing(self.daemons)).collect(),
+            readable: existing(self.readable),
+            programs: existing(self.programs),
+            trusted: existing(self.trusted),
+            daemons: Vec::new(),
+        }
+    }
+}
+
+/// Where every Codex of these users and of ours listens, whatever link leads there. Its socket takes any command, without a
+/// sandbox. Codex hides the directory from its own agents only since 0.160.
+fn daemon_directories<'a>(users: impl IntoIterator<Item = &'a OsUser>) -> Vec<PathBuf> {
+    let users: Vec<u32> = users.into_iter().map(OsUser::uid).chain([geteuid().as_raw()]).collect();
+    let directories = ["/tmp".into(), env::temp_dir()];
+    let of_user = |directory: &PathBuf, user: &u32| directory.join(format!("codex-daemon-{user}"));
+    directories.iter().flat_map(|directory| users.iter().map(move |user| of_user(directory, user))).collect()
+}
+
+#[cfg(test)]
+mod adversary {
+    use std::path::Path;
+
+    use rustix::process::geteuid;
+
+    use super::{RealPaths, daemon_directories};
+
+    #[test]
+    fn the_directory_where_codex_listens_is_private() {
+        let listed = daemon_directories([]);
+        let own = Path::new("/tmp").join(format!("codex-daemon-{}", geteuid().as_raw()));
+        assert!(listed.contains(&own), "{listed:?}");
+        let directory = tempfile::tempdir().unwrap();
+        let existing = directory.path().canonicalize().unwrap();
+        let daemons = vec![existing.clone(), existing.join("unmade")];
+        let paths = RealPaths { daemons, ..RealPaths::default() }.resolve();
+        assert_eq!(paths.private, [existing], "a missing one would make the sandbox fail");
+    }
+}
