@@ -14,6 +14,7 @@ use rmcp::service::RoleClient;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use serde_json::Value;
+use supervise::SocketPath;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -40,24 +41,37 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where the endpoint of a running server is.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Remote {
-    /// Its address.
-    pub url: String,
-    /// The key that lets one in.
-    pub token: String,
+pub enum Remote {
+    /// At an address, for a caller with a key.
+    Url {
+        /// The address.
+        url: String,
+        /// The key.
+        token: String,
+    },
+    /// Behind the control socket of a server of the same user.
+    Control {
+        /// The socket.
+        socket: SocketPath,
+        /// Which run of the server it belongs to: the next one has the same path.
+        run: u64,
+    },
 }
 
+/// The address of the endpoint behind a control socket, whose server takes any host.
+const CONTROL_URL: &str = "http://switchboard/mcp";
+
 /// Passes everything on until the caller closes its end. `find` says before each message where the endpoint is, because a
-/// server that was started anew has another key; if it knows none, the request is answered with what it says.
+/// server may have been restarted; if it knows none, the request is answered with what it says.
 ///
 /// # Errors
-/// There is no HTTP client, or the caller's end cannot be read.
+/// The caller's end cannot be read or written.
 pub async fn proxy(
     find: impl FnMut() -> Result<Remote, String>,
     mut reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
-    let mut proxy = Proxy::new(find, writer)?;
+    let mut proxy = Proxy::new(find, writer);
     let (mut framer, mut bytes) = (Framer::new(LINE_BYTES_MAX), Vec::with_capacity(READ_BYTES));
     let mut until: Option<Instant> = None;
     while until.is_none() || proxy.passage.is_awaited() {
@@ -94,8 +108,8 @@ struct Proxy<F, W> {
 }
 
 impl<F: FnMut() -> Result<Remote, String>, W: AsyncWrite + Unpin> Proxy<F, W> {
-    fn new(find: F, writer: W) -> io::Result<Self> {
-        Ok(Self { passage: Passage::default(), link: Link::new()?, find, writer })
+    fn new(find: F, writer: W) -> Self {
+        Self { passage: Passage::default(), link: Link::default(), find, writer }
     }
 
     /// One line of the caller.
@@ -149,8 +163,8 @@ impl<F: FnMut() -> Result<Remote, String>, W: AsyncWrite + Unpin> Proxy<F, W> {
         let mut acts = VecDeque::from(acts);
         while let Some(act) = acts.pop_front() {
             match act {
-                Act::Open => match (self.find)() {
-                    Ok(remote) => self.link.open(remote),
+                Act::Open => match (self.find)().and_then(|remote| self.link.open(remote)) {
+                    Ok(()) => {}
                     Err(why) => {
                         self.link.drop();
                         acts = self.passage.handle_broken(&why).into();
@@ -176,8 +190,8 @@ impl<F: FnMut() -> Result<Remote, String>, W: AsyncWrite + Unpin> Proxy<F, W> {
 }
 
 /// The link to the server.
+#[derive(Default)]
 struct Link {
-    client: Bounded,
     remote: Option<Remote>,
     transport: Option<StreamableHttpClientTransport<Bounded>>,
     sending: JoinSet<Result<(), (Option<Value>, String)>>,
@@ -191,26 +205,26 @@ enum Happened {
 }
 
 impl Link {
-    fn new() -> io::Result<Self> {
-        let client = client(CONNECT_TIMEOUT).no_proxy().build().map_err(io::Error::other)?;
-        Ok(Self {
-            client: Bounded::new(client, LINE_BYTES_MAX),
-            remote: None,
-            transport: None,
-            sending: JoinSet::new(),
-        })
-    }
-
     fn has_room(&self) -> bool {
         self.sending.len() < SENDING_MAX
     }
 
-    fn open(&mut self, remote: Remote) {
-        let mut config = StreamableHttpClientTransportConfig::with_uri(&*remote.url).auth_header(&remote.token);
+    fn open(&mut self, remote: Remote) -> Result<(), String> {
+        let client = client(CONNECT_TIMEOUT).no_proxy();
+        let (client, mut config) = match &remote {
+            Remote::Url { url, token } => {
+                (client, StreamableHttpClientTransportConfig::with_uri(&**url).auth_header(token))
+            }
+            Remote::Control { socket, .. } => {
+                (client.unix_socket(socket.short()), StreamableHttpClientTransportConfig::with_uri(CONTROL_URL))
+            }
+        };
+        let client = Bounded::new(client.build().map_err(|error| words(&error))?, LINE_BYTES_MAX);
         config.max_concurrent_requests = SENDING_MAX;
         self.sending.abort_all();
-        self.transport = Some(StreamableHttpClientTransport::with_client(self.client.clone(), config));
+        self.transport = Some(StreamableHttpClientTransport::with_client(client, config));
         self.remote = Some(remote);
+        Ok(())
     }
 
     fn drop(&mut self) {
@@ -270,6 +284,11 @@ impl Link {
 /// Without the token.
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote").field("url", &self.url).finish_non_exhaustive()
+        match self {
+            Self::Url { url, .. } => f.debug_struct("Url").field("url", url).finish_non_exhaustive(),
+            Self::Control { socket, run } => {
+                f.debug_struct("Control").field("socket", socket).field("run", run).finish()
+            }
+        }
     }
 }

@@ -14,6 +14,7 @@ use rmcp::transport::common::http_header::{EVENT_STREAM_MIME_TYPE, HEADER_SESSIO
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
+use serde_json::Value;
 use sse_stream::SseStream;
 use tokio_util::bytes::Bytes;
 
@@ -119,7 +120,13 @@ impl StreamableHttpClient for Bounded {
             },
             status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
                 let wanted = response.headers().get(WWW_AUTHENTICATE).and_then(|wanted| wanted.to_str().ok());
-                let wanted = wanted.map_or_else(|| format!("HTTP {status}"), str::to_owned);
+                let wanted = match wanted.map(str::to_owned) {
+                    Some(wanted) => wanted,
+                    None => match said_in(&self.read(response).await?) {
+                        Some(said) => format!("HTTP {status}: {said}"),
+                        None => format!("HTTP {status}"),
+                    },
+                };
                 Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(wanted)))
             }
             status if status.is_success() && content_type(&response).starts_with(EVENT_STREAM_MIME_TYPE) => {
@@ -152,6 +159,12 @@ impl StreamableHttpClient for Bounded {
         let bytes_max = self.answer_bytes_max;
         self.client.get_stream_with_max_sse_event_size(uri, connection, last_event_id, token, headers, bytes_max).await
     }
+}
+
+/// The message of an error body, as our own server and many others write it.
+fn said_in(body: &[u8]) -> Option<String> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    Some(body.pointer("/error/message")?.as_str()?.chars().take(QUOTED_BYTES_MAX).collect())
 }
 
 fn unexpected(why: String) -> Refusal {

@@ -94,7 +94,7 @@ async fn a_server_over_http_is_one_like_any_other() {
 async fn a_caller_behind_the_proxy_need_not_wait_between_its_messages() {
     let mut tasks = JoinSet::new();
     let behind = House::ready(vec![server("g", "legacy")]).await;
-    let remote = Remote { url: serve(&behind.host, &mut tasks).await, token: "right".into() };
+    let remote = Remote::Url { url: serve(&behind.host, &mut tasks).await, token: "right".into() };
     for _ in 0..50 {
         let (near, far) = tokio::io::duplex(1 << 16);
         let (reader, writer) = tokio::io::split(far);
