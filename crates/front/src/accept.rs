@@ -2,8 +2,12 @@
 //!
 //! Beyond the cap a connection is answered with 503 and closed: callers that waited in the kernel's backlog would not know
 //! why. Those answers are bounded themselves; beyond that bound the connection is closed without a word.
+//! The control socket is served by the same loop; `control.rs` decides about its peers.
+
+mod control;
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -18,16 +22,21 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
 use crate::error::{Code, Error};
 use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::stall::Stalling;
+use crate::tls::Tls;
+pub(crate) use control::ControlPeer;
+pub use control::ControlSocket;
 
 /// What a listener allows.
 #[derive(Clone, Debug)]
@@ -38,7 +47,7 @@ pub struct ConnectionLimits {
     pub turned_away_max: usize,
     /// How long one that is turned away may take to read why.
     pub turned_away_timeout: Duration,
-    /// How long the head of a request may take, and how long a connection may be idle.
+    /// How long the TLS handshake may take, then the head of a request, and how long a connection may be idle.
     pub header_timeout: Duration,
     /// How long a peer may take nothing of what is written to it.
     pub write_timeout: Duration,
@@ -69,18 +78,70 @@ impl Default for ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// The same with no more connections than half of the descriptors: the other half is for workers and the store, so
-    /// that a flood of callers never keeps a worker from being restarted.
-    #[must_use]
-    pub fn within(self, descriptors_max: u64) -> Self {
+    /// Divides half of the descriptors among the listeners. The other half is for workers and the store, so that a flood of
+    /// callers never keeps a worker from being restarted, and none of the listeners keeps the operator out.
+    pub(crate) fn divide(self, descriptors_max: u64) -> ListenerLimits {
         let half = usize::try_from(descriptors_max / 2).unwrap_or(usize::MAX);
-        Self { connections_max: self.connections_max.min(half.max(1)), ..self }
+        let at_most = |max: usize| Self { connections_max: max.max(1), ..self.clone() };
+        let (control, workers) = ((half / 8).min(CONTROL_CONNECTIONS_MAX), (half / 4).min(WORKER_CONNECTIONS_MAX));
+        ListenerLimits {
+            callers: at_most(self.connections_max.min(half - control - workers)),
+            control: at_most(control),
+            workers: at_most(workers),
+        }
     }
+}
+
+/// The most connections of the control socket, however many descriptors there are.
+const CONTROL_CONNECTIONS_MAX: usize = 256;
+
+/// The most connections of workers, where they have a listener of their own.
+const WORKER_CONNECTIONS_MAX: usize = 1024;
+
+/// What each listener allows.
+pub(crate) struct ListenerLimits {
+    pub(crate) callers: ConnectionLimits,
+    pub(crate) control: ConnectionLimits,
+    pub(crate) workers: ConnectionLimits,
 }
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub SocketAddr);
+
+/// What connections are accepted from.
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Tls(TcpListener, Tls),
+    Control(ControlSocket),
+}
+
+/// A connection that was accepted.
+enum AcceptedConnection {
+    Tcp(TcpStream, SocketAddr),
+    Tls(TcpStream, SocketAddr, TlsAcceptor),
+    Control(UnixStream, control::PeerCheck),
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<AcceptedConnection> {
+        match self {
+            Self::Tcp(listener) => listener.accept().await.map(|(stream, peer)| AcceptedConnection::Tcp(stream, peer)),
+            Self::Tls(listener, tls) => {
+                listener.accept().await.map(|(stream, peer)| AcceptedConnection::Tls(stream, peer, tls.acceptor()))
+            }
+            Self::Control(control) => {
+                control.accept().await.map(|(stream, check)| AcceptedConnection::Control(stream, check))
+            }
+        }
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self::Tcp(listener)
+    }
+}
 
 /// What becomes of a connection that a request has taken over: it goes on in its place, counts as open, and ends with the server.
 #[derive(Clone)]
@@ -113,12 +174,13 @@ impl Takeover {
 
 /// Serves until `stop` is done and the last connection has ended or was cut.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     router: Router,
     limits: ConnectionLimits,
     metrics: Arc<Metrics>,
     stop: impl Future<Output = ()>,
 ) {
+    let listener = listener.into();
     let places = Arc::new(Semaphore::new(limits.connections_max));
     let (stopping, _) = watch::channel(());
     let mut door =
@@ -133,9 +195,9 @@ pub(crate) async fn serve(
             Some(_) = door.turned_away.join_next() => {}
             () = pause.over() => pause.end(),
             accepted = listener.accept(), if !pause.is_on() => match accepted {
-                Ok((stream, peer)) => {
+                Ok(accepted) => {
                     pause.reset();
-                    door.open(stream, peer);
+                    door.open(accepted);
                 }
                 Err(error) => {
                     door.metrics.accept_failures.inc();
@@ -160,14 +222,14 @@ struct Door {
 }
 
 impl Door {
-    fn open(&mut self, stream: TcpStream, peer: SocketAddr) {
+    fn open(&mut self, accepted: AcceptedConnection) {
         match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => {
+                let (router, limits) = (self.router.clone(), self.limits.clone());
                 let stopping = self.stopping.subscribe();
-                let serving = serve_connection(stream, peer, self.router.clone(), self.limits.clone(), stopping);
                 let open = self.metrics.open_connection();
                 self.served.spawn(async move {
-                    serving.await;
+                    serve_accepted(accepted, router, limits, stopping).await;
                     release(open, place);
                 });
             }
@@ -175,8 +237,16 @@ impl Door {
                 self.metrics.connections_refused.inc();
                 if self.turned_away.len() < self.limits.turned_away_max {
                     let timeout = self.limits.turned_away_timeout;
+                    let turning_away = async move {
+                        match accepted {
+                            AcceptedConnection::Tcp(stream, _) => turn_away(stream).await,
+                            // It would read why only after a handshake, which is what there is no room for.
+                            AcceptedConnection::Tls(..) => Ok(()),
+                            AcceptedConnection::Control(stream, _) => turn_away(stream).await,
+                        }
+                    };
                     self.turned_away.spawn(async move {
-                        let _ = tokio::time::timeout(timeout, turn_away(stream)).await;
+                        let _ = tokio::time::timeout(timeout, turning_away).await;
                     });
                 }
             }
@@ -201,19 +271,68 @@ fn release(open: impl Sized, place: OwnedSemaphorePermit) {
     drop(open);
 }
 
-async fn serve_connection(
+async fn serve_accepted(
+    accepted: AcceptedConnection,
+    router: Router,
+    limits: ConnectionLimits,
+    stopping: watch::Receiver<()>,
+) {
+    match accepted {
+        AcceptedConnection::Tcp(stream, peer) => {
+            // Small events must not wait for the acknowledgement of the one before.
+            let _ = stream.set_nodelay(true);
+            serve_connection(stream, Peer(peer), router, limits, stopping).await;
+        }
+        AcceptedConnection::Tls(stream, peer, acceptor) => {
+            let _ = stream.set_nodelay(true);
+            if let Some(stream) = shake_hands(stream, peer, &acceptor, limits.header_timeout, stopping.clone()).await {
+                serve_connection(stream, Peer(peer), router, limits, stopping).await;
+            }
+        }
+        AcceptedConnection::Control(stream, check) => {
+            let peer = check.run().await;
+            serve_connection(stream, peer, router, limits, stopping).await;
+        }
+    }
+}
+
+/// `None` if the peer speaks no TLS, or is too slow at it. It holds a place meanwhile, as any connection.
+async fn shake_hands(
     stream: TcpStream,
     peer: SocketAddr,
+    acceptor: &TlsAcceptor,
+    timeout: Duration,
+    mut stopping: watch::Receiver<()>,
+) -> Option<TlsStream<TcpStream>> {
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(timeout, acceptor.accept(stream)) => shaken,
+        _ = stopping.changed() => return None,
+    };
+    match shaken {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(error)) => {
+            tracing::debug!(%peer, %error, "TLS handshake failed");
+            None
+        }
+        Err(_) => {
+            tracing::debug!(%peer, "TLS handshake timed out");
+            None
+        }
+    }
+}
+
+/// Each request carries `peer`, by which the guard knows where it comes from.
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    peer: impl Clone + fmt::Debug + Send + Sync + 'static,
     router: Router,
     limits: ConnectionLimits,
     mut stopping: watch::Receiver<()>,
 ) {
-    // Small events must not wait for the acknowledgement of the one before.
-    let _ = stream.set_nodelay(true);
     let takeover = Takeover::new(stopping.clone());
-    let offered = takeover.clone();
+    let (offered, carried) = (takeover.clone(), peer.clone());
     let answer = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(carried.clone());
         if request.headers().contains_key(header::UPGRADE) {
             request.extensions_mut().insert(offered.clone());
         }
@@ -235,7 +354,7 @@ async fn serve_connection(
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%peer, %error, "a connection ended early");
+        tracing::debug!(?peer, %error, "connection ended early");
     }
     if let Some(next) = takeover.take() {
         next.await;
@@ -247,7 +366,7 @@ async fn answer(router: &mut Router, request: hyper::Request<Incoming>) -> Resul
 }
 
 /// Says why and waits until the peer has closed: closing first, with its request unread, would take the answer back.
-async fn turn_away(mut stream: TcpStream) -> io::Result<()> {
+async fn turn_away(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
     let error = Error::new(Code::TooManyConnections, "too many connections; close some or try again soon")
         .retry_after(Duration::from_secs(1));
     stream.write_all(error.to_wire().as_bytes()).await?;

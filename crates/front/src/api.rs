@@ -1,6 +1,7 @@
 //! The operator API: what an operator, a console or a program asks of a running Switchboard.
 
 pub(crate) mod approvals;
+pub(crate) mod config;
 pub(crate) mod events;
 pub(crate) mod keys;
 pub(crate) mod threads;

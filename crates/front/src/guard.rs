@@ -13,12 +13,12 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
-use crate::accept::Peer;
+use crate::accept::{ControlPeer, Peer};
 use crate::attempts::{AttemptLimits, Attempts};
 use crate::cors::{Origins, Page, preflight};
 use crate::error::{Code, Error};
 use crate::host::Hosts;
-use crate::keys::{Caller, Keys, Scope, is_unguessable};
+use crate::keys::{Caller, Keys, LOCAL, Scope, is_unguessable};
 use crate::lock::lock;
 
 /// What a route asks of a request.
@@ -28,6 +28,34 @@ pub(crate) enum Needs {
     Nothing,
     /// A key with this scope.
     Key(Scope),
+    /// A key with one of these scopes.
+    AnyKey([Scope; 2]),
+    /// The key of a group's workers.
+    WorkerKey,
+}
+
+impl Needs {
+    /// The scopes of which a key must have one.
+    pub(crate) fn scopes(&self) -> &[Scope] {
+        match self {
+            Self::Nothing => &[],
+            Self::Key(scope) => std::slice::from_ref(scope),
+            Self::AnyKey(scopes) => scopes,
+            Self::WorkerKey => &[Scope::Tools],
+        }
+    }
+
+    fn check(self, caller: &Caller) -> Result<(), Error> {
+        if self == Self::WorkerKey && caller.worker_group().is_none() {
+            return Err(Error::new(Code::ScopeMissing, "only workers of this server connect here"));
+        }
+        if self.scopes().iter().any(|scope| caller.scopes.has(*scope)) {
+            return Ok(());
+        }
+        let names: Vec<_> = self.scopes().iter().map(|scope| format!("`{}`", scope.name())).collect();
+        let names = names.join(" or ");
+        Err(Error::new(Code::ScopeMissing, format!("this key lacks the scope {names}; use a key that has it")))
+    }
 }
 
 /// What a request may be.
@@ -62,7 +90,8 @@ pub(crate) struct Guard {
 
 impl Guard {
     pub(crate) fn new(hosts: Hosts, origins: Origins, keys: Arc<Keys>, limits: RequestLimits) -> Self {
-        Self { hosts, origins, keys, attempts: Mutex::new(Attempts::new(limits.attempts.clone())), limits }
+        let attempts = Mutex::new(Attempts::new(limits.attempts.clone(), Instant::now()));
+        Self { hosts, origins, keys, attempts, limits }
     }
 
     pub(crate) fn keys(&self) -> &Arc<Keys> {
@@ -75,6 +104,20 @@ impl Guard {
     }
 
     fn check_place(&self, request: &Request) -> Result<Option<Page>, Error> {
+        match request.extensions().get::<ControlPeer>() {
+            // No browser reaches it, so neither `Host` nor `Origin` says anything.
+            Some(ControlPeer::Admitted) => return Ok(None),
+            Some(ControlPeer::Refused(refusal)) => {
+                return Err(Error::new(
+                    Code::PeerRefused,
+                    format!(
+                        "{refusal}: use the server's address with --server and a key in SWITCHBOARD_KEY \
+                         (workers have tools by their own access already)"
+                    ),
+                ));
+            }
+            None => {}
+        }
         let mut hosts = request.headers().get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
             return Err(Error::new(Code::HostMissing, "send exactly one Host header"));
@@ -90,20 +133,24 @@ impl Guard {
         self.origins.page(request.headers())
     }
 
-    fn check_key(&self, request: &Request, scope: Scope) -> Result<Caller, Error> {
+    /// The caller, if its key is valid.
+    fn authenticate(&self, request: &Request) -> Result<Caller, Error> {
+        let is_control = request.extensions().get::<ControlPeer>() == Some(&ControlPeer::Admitted);
+        if is_control
+            && !carries_key(request.headers())
+            && let Some(local) = self.keys.owner(LOCAL)
+        {
+            return Ok(local);
+        }
         let text = key_in(request.headers())?;
         let peer = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
         let wait = peer.and_then(|peer| self.attempts().wait(peer, Instant::now()));
         let caller = if wait.is_none() || is_unguessable(text) { self.keys.find(text) } else { None };
         match (caller, wait) {
-            (Some(caller), _) if caller.scopes.has(scope) => Ok(caller),
-            (Some(_), _) => Err(Error::new(
-                Code::ScopeMissing,
-                format!("this key lacks the scope `{}`; use a key that has it", scope.name()),
-            )),
+            (Some(caller), _) => Ok(caller),
             (None, Some(wait)) => Err(Error::new(
                 Code::TooManyFailures,
-                "too many wrong keys came from this address; wait, then send the right one",
+                "too many wrong keys came from this network; wait, then send the right one",
             )
             .retry_after(wait)),
             (None, None) => {
@@ -180,14 +227,24 @@ pub(crate) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Error> {
-    if let Needs::Key(scope) = needs {
-        let caller = guard.check_key(&request, scope)?;
+    if needs != Needs::Nothing {
+        let caller = guard.authenticate(&request)?;
+        needs.check(&caller)?;
         request.extensions_mut().insert(caller);
     }
-    if request.method() != Method::GET && request.method() != Method::HEAD {
+    // Without a key no body is read: nobody who is not known fills our memory.
+    let has_key = needs != Needs::Nothing;
+    if has_key && request.method() != Method::GET && request.method() != Method::HEAD {
         request = guard.receive(request).await?;
     }
     Ok(next.run(request).await)
+}
+
+/// What can carry a key, besides `Authorization`.
+const KEY_HEADERS: [&str; 2] = ["x-api-key", "api-key"];
+
+fn carries_key(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::AUTHORIZATION) || KEY_HEADERS.iter().any(|name| headers.contains_key(*name))
 }
 
 /// The key, wherever it is carried; several carriers must agree.
@@ -196,7 +253,7 @@ fn key_in(headers: &HeaderMap) -> Result<&str, Error> {
         let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
     });
-    let plain = ["x-api-key", "api-key"].into_iter().flat_map(|name| headers.get_all(name));
+    let plain = KEY_HEADERS.into_iter().flat_map(|name| headers.get_all(name));
     let mut keys = bearer.chain(plain.map(|value| value.to_str().ok().map(str::trim)));
     let missing = || {
         Error::new(

@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use serde::Serialize;
 use store::Health as StoreHealth;
 use tools::ServerState;
-use workers::GroupView;
+use workers::{GroupView, WorkerState, WorkerView};
 
 use crate::Desk;
 
@@ -26,9 +26,19 @@ struct Health {
 struct Readiness {
     /// Whether every group takes turns.
     ready: bool,
-    groups: Vec<GroupView>,
+    groups: Vec<Group>,
     /// What the tool servers are doing. Turns run without them, so that none makes the server unready.
     tools: Vec<ToolServer>,
+}
+
+/// A group as anybody may see it: why a worker does not run may quote its stderr, and is for operators.
+#[derive(Serialize)]
+struct Group {
+    name: Box<str>,
+    is_ready: bool,
+    ready: usize,
+    count: usize,
+    state: &'static str,
 }
 
 #[derive(Serialize)]
@@ -52,11 +62,25 @@ pub(crate) async fn alive(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
 
 /// 503 until every group takes turns, and while draining.
 pub(crate) async fn ready(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
-    let groups = desk.pool.readiness();
+    let workers = desk.pool.workers();
+    let groups: Vec<_> =
+        desk.pool.readiness().into_iter().map(|group| public(group, &workers, desk.pool.is_draining())).collect();
     let ready = groups.iter().all(|group| group.is_ready);
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let tools = desk.tools.states().into_iter().map(|(name, state)| ToolServer { name, state }).collect();
     (status, Json(Readiness { ready, groups, tools }))
+}
+
+fn public(group: GroupView, workers: &[WorkerView], is_draining: bool) -> Group {
+    let GroupView { name, is_ready, ready, count, .. } = group;
+    let mut own = workers.iter().filter(|worker| worker.group == name);
+    let state = match is_ready {
+        true => "ready",
+        false if is_draining => "draining",
+        false if own.all(|worker| worker.state == WorkerState::Failed) => "failed",
+        false => "starting",
+    };
+    Group { name, is_ready, ready, count, state }
 }
 
 pub(crate) async fn metrics(State(desk): State<Arc<Desk>>) -> impl IntoResponse {

@@ -1,27 +1,28 @@
 //! Which keys there are and what each allows. A key is `sb_<id>_<secret>` with 256 random bits; only its SHA-256 is kept. It is looked up by
 //! its id and compared in constant time, so that neither the text nor the time of an answer tells how near a guess was.
 //!
-//! Besides the keys of the store there may be one that the installation chose itself (`SWITCHBOARD_KEY`), and one for the
-//! command line of the same user on the same machine, which lives as long as the process. Workers have keys of their own for
-//! calling tools.
+//! Besides the keys of the store there may be one that the installation chose itself (`SWITCHBOARD_KEY`). The command line
+//! of the same user has the id of a key and no secret: it is known by the control socket. Workers have tokens for calling
+//! tools.
 
 mod limits;
 mod revocation;
+mod tree;
 mod worker;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use ring::digest::{SHA256, digest};
-use ring::rand::{SecureRandom, SystemRandom};
-use subtle::ConstantTimeEq;
+use store::{NoRandomness, SecretHash, random_hex};
+use workers::WorkerTokens;
 
 pub use limits::KeyLimits;
 pub(crate) use revocation::Revocation;
 use revocation::Revoker;
+use tree::KeyTree;
+pub(crate) use tree::{ANCESTORS_MAX, KeyOrigin};
 pub(crate) use worker::WORKER;
-pub use worker::WorkerSecret;
 
 /// What a key allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum Scope {
     OwnTurns,
     /// To call tools, and nothing else; whoever may start turns may do this too.
     Tools,
+    /// To create and revoke keys.
+    Keys,
 }
 
 /// A set of scopes.
@@ -64,6 +67,21 @@ pub(crate) struct Caller {
     pub profiles: Option<Arc<[Box<str>]>>,
     /// How much it may use.
     pub limits: KeyLimits,
+    /// The key as whose own its requests count.
+    pub principal: Arc<str>,
+    /// The keys whose limits its requests count against: itself, and those that it descends from. Empty if it has none.
+    pub payers: Arc<[Payer]>,
+    /// When it ends.
+    pub revocation: Revocation,
+}
+
+/// A key with limits that a request counts against.
+#[derive(Clone, Debug)]
+pub(crate) struct Payer {
+    /// The id of the key.
+    pub key: Arc<str>,
+    /// How much it may use, together with all keys that descend from it.
+    pub limits: KeyLimits,
     /// When it ends.
     pub revocation: Revocation,
 }
@@ -71,8 +89,16 @@ pub(crate) struct Caller {
 /// All keys that are valid now.
 #[derive(Default)]
 pub struct Keys {
-    by_id: RwLock<HashMap<Box<str>, Known>>,
+    registry: RwLock<Registry>,
     chosen: Option<Known>,
+    workers: WorkerTokens,
+}
+
+/// The valid keys of the store and of this process, and where all keys come from.
+#[derive(Default)]
+struct Registry {
+    by_id: HashMap<Box<str>, Known>,
+    tree: KeyTree,
 }
 
 /// A key without its secret.
@@ -81,7 +107,7 @@ pub struct Known {
     /// Its id.
     pub id: Arc<str>,
     /// The SHA-256 of its text.
-    pub hash: [u8; 32],
+    pub hash: SecretHash,
     /// What it allows.
     pub grant: Grant,
     revoker: Revoker,
@@ -92,41 +118,105 @@ pub struct Secret(String);
 
 /// The id of the key that an installation chose itself.
 pub const CHOSEN: &str = "chosen";
-/// The id of the key that the command line of the same user finds.
+/// The id under which the command line of the same user acts.
 pub const LOCAL: &str = "local";
 
-/// A chosen key of this length is taken for one that cannot be guessed.
-const UNGUESSABLE_CHARS_MIN: usize = 32;
+/// The fewest characters of a key that an installation chooses: a key of this length is taken for one that cannot be guessed.
+pub const CHOSEN_CHARS_MIN: usize = 32;
 
 impl Keys {
     /// Keys besides which the installation's own one, if it chose one, is valid for everything.
     #[must_use]
     pub fn new(chosen: Option<&str>) -> Self {
-        let chosen = chosen.map(|text| Known::new(CHOSEN, sha256(text), Grant::of(Scopes::ALL)));
-        Self { by_id: RwLock::default(), chosen }
+        let chosen = chosen.map(|text| Known::new(CHOSEN, SecretHash::of(text), Grant::of(Scopes::ALL)));
+        Self { registry: RwLock::default(), chosen, workers: WorkerTokens::default() }
     }
 
-    /// Makes a key valid.
+    /// Makes a key valid that no other key created.
     pub fn add(&self, key: Known) {
-        self.write().insert((*key.id).into(), key);
+        self.write().by_id.insert((*key.id).into(), key);
     }
 
-    /// Makes a key invalid, and ends the streams that are open in its name.
-    pub(crate) fn remove(&self, id: &str) {
-        let removed = self.write().remove(id);
-        if let Some(key) = removed {
-            key.revoker.revoke();
+    /// Makes a new key of the store valid. `false`, and it is not, if the key that created it has been revoked meanwhile.
+    pub(crate) fn add_created(&self, key: Known, origin: KeyOrigin) -> bool {
+        let mut registry = self.write();
+        let is_valid = |parent: &Arc<str>| **parent == *CHOSEN || registry.by_id.contains_key(&**parent);
+        let is_added = origin.parent.as_ref().is_none_or(is_valid);
+        registry.tree.insert(Arc::clone(&key.id), origin);
+        if is_added {
+            registry.by_id.insert((*key.id).into(), key);
+        }
+        is_added
+    }
+
+    /// Takes up the keys of the store. A key with an ancestor that is revoked, or cannot be read, is not valid either.
+    pub(crate) fn add_stored(&self, valid: &HashMap<Arc<str>, Known>, origins: Vec<(Arc<str>, KeyOrigin)>) {
+        let mut registry = self.write();
+        for (id, origin) in origins {
+            registry.tree.insert(id, origin);
+        }
+        for (id, key) in valid {
+            let is_valid = |id: &Arc<str>| **id == *CHOSEN || valid.contains_key(id);
+            if registry.tree.ancestors(id).all(is_valid) {
+                registry.by_id.insert((**id).into(), key.clone());
+            }
         }
     }
 
-    /// Makes the key for the command line of the same user.
+    /// Makes a key and those that descend from it invalid, ends the streams that are open in their names, and gives the ids
+    /// of the descendants.
+    pub(crate) fn remove(&self, id: &str) -> Vec<Arc<str>> {
+        let mut registry = self.write();
+        let descendants = registry.tree.descendants(id);
+        for id in std::iter::once(id).chain(descendants.iter().map(|id| &**id)) {
+            if let Some(key) = registry.by_id.remove(id) {
+                key.revoker.revoke();
+            }
+        }
+        descendants
+    }
+
+    /// Where a key of the store comes from.
+    pub(crate) fn origin(&self, id: &str) -> Option<KeyOrigin> {
+        self.read().tree.get(id).cloned()
+    }
+
+    /// Whether what one key asks counts as asked by the other.
+    pub(crate) fn is_same_principal(&self, one: &str, other: &str) -> bool {
+        let registry = self.read();
+        registry.tree.principal(one) == registry.tree.principal(other)
+    }
+
+    /// Whether the key is `ancestor` or descends from it.
+    pub(crate) fn descends(&self, key: &str, ancestor: &str) -> bool {
+        key == ancestor || self.read().tree.ancestors(key).any(|id| **id == *ancestor)
+    }
+
+    /// How many keys it descends from.
+    pub(crate) fn generation(&self, key: &str) -> usize {
+        self.read().tree.ancestors(key).count()
+    }
+
+    /// The keys that descend from it, revoked ones too.
+    pub(crate) fn descendants(&self, key: &str) -> Vec<Arc<str>> {
+        self.read().tree.descendants(key)
+    }
+
+    /// The key, and those that it descends from.
+    pub(crate) fn with_ancestors(&self, key: &str) -> Vec<Arc<str>> {
+        let registry = self.read();
+        std::iter::once(Arc::from(key)).chain(registry.tree.ancestors(key).cloned()).collect()
+    }
+
+    /// Lets the command line of the same user act as [`LOCAL`], with every scope. Nobody has the secret of that key:
+    /// only the control socket leads to it.
     ///
     /// # Errors
     /// If the system has no random numbers.
-    pub fn add_local(&self) -> Result<Secret, NoRandomness> {
-        let (secret, key) = make(LOCAL, Grant::of(Scopes::ALL))?;
+    pub fn add_local(&self) -> Result<(), NoRandomness> {
+        let (_, key) = make(LOCAL, Grant::of(Scopes::ALL))?;
         self.add(key);
-        Ok(secret)
+        Ok(())
     }
 
     /// Whether this is the text of a key.
@@ -137,24 +227,41 @@ impl Keys {
 
     /// Whose key this is.
     pub(crate) fn find(&self, text: &str) -> Option<Caller> {
-        let hash = sha256(text);
-        let is_right = |key: &&Known| bool::from(key.hash.ct_eq(&hash));
-        let made = || self.read().get(id_of(text)?).filter(is_right).map(Known::caller);
-        self.chosen.as_ref().filter(is_right).map(Known::caller).or_else(made)
+        let hash = SecretHash::of(text);
+        let is_right = |key: &&Known| key.hash == hash;
+        let of_registry = || {
+            let registry = self.read();
+            registry.by_id.get(id_of(text)?).filter(is_right).map(|key| registry.caller(key))
+        };
+        let chosen = self.chosen.as_ref().filter(is_right).map(Known::caller);
+        chosen.or_else(of_registry).or_else(|| self.worker(text))
     }
 
     /// Who has the key with this id, if it is valid.
     pub(crate) fn owner(&self, id: &str) -> Option<Caller> {
         let chosen = self.chosen.as_ref().filter(|key| *key.id == *id).map(Known::caller);
-        chosen.or_else(|| self.read().get(id).map(Known::caller))
+        let registry = self.read();
+        chosen.or_else(|| registry.by_id.get(id).map(|key| registry.caller(key)))
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Known>> {
-        self.by_id.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Registry> {
+        self.registry.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Box<str>, Known>> {
-        self.by_id.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Registry> {
+        self.registry.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Registry {
+    fn caller(&self, key: &Known) -> Caller {
+        let own = key.caller();
+        let ancestors = self.tree.ancestors(&key.id).filter_map(|id| self.by_id.get(&**id)?.payer());
+        Caller {
+            principal: self.tree.principal(&key.id).into(),
+            payers: own.payers.iter().cloned().chain(ancestors).collect(),
+            ..own
+        }
     }
 }
 
@@ -164,7 +271,7 @@ impl Keys {
 /// If the system has no random numbers.
 pub fn make(id: &str, grant: Grant) -> Result<(Secret, Known), NoRandomness> {
     let text = format!("sb_{id}_{}", random_hex::<32>()?);
-    let key = Known::new(id, sha256(&text), grant);
+    let key = Known::new(id, SecretHash::of(&text), grant);
     Ok((Secret(text), key))
 }
 
@@ -176,59 +283,32 @@ pub fn new_id() -> Result<String, NoRandomness> {
     random_hex::<5>()
 }
 
-/// The system has no random numbers.
-#[derive(Debug, thiserror::Error)]
-#[error("the system gives no random numbers; a key cannot be made")]
-pub struct NoRandomness;
-
 /// Whether a text has the form of our keys, or the length of one: then there is no point in guessing it.
 pub(crate) fn is_unguessable(text: &str) -> bool {
-    text.len() >= UNGUESSABLE_CHARS_MIN
+    text.len() >= CHOSEN_CHARS_MIN
 }
 
 fn id_of(text: &str) -> Option<&str> {
     text.strip_prefix("sb_")?.split_once('_').map(|(id, _)| id)
 }
 
-fn sha256(text: &str) -> [u8; 32] {
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest(&SHA256, text.as_bytes()).as_ref());
-    hash
-}
-
-fn random_hex<const BYTES: usize>() -> Result<String, NoRandomness> {
-    let mut bytes = [0; BYTES];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
-    Ok(to_hex(&bytes))
-}
-
-/// Bytes as the store keeps a hash.
-#[must_use]
-pub fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The hash that [`to_hex`] wrote.
-#[must_use]
-pub fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut hash = [0; 32];
-    if text.len() != 2 * hash.len() || !text.is_ascii() {
-        return None;
-    }
-    for (byte, at) in hash.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(hash)
-}
-
 impl Known {
-    pub(crate) fn new(id: &str, hash: [u8; 32], grant: Grant) -> Self {
+    pub(crate) fn new(id: &str, hash: SecretHash, grant: Grant) -> Self {
         Self { id: id.into(), hash, grant, revoker: Revoker::new() }
     }
 
+    /// Its owner, if no other key created it.
     fn caller(&self) -> Caller {
         let Grant { scopes, profiles, limits } = self.grant.clone();
-        Caller { key: Arc::clone(&self.id), scopes, profiles, limits, revocation: self.revoker.revocation() }
+        let (key, principal) = (Arc::clone(&self.id), Arc::clone(&self.id));
+        let payers = self.payer().into_iter().collect();
+        Caller { key, scopes, profiles, limits, principal, payers, revocation: self.revoker.revocation() }
+    }
+
+    fn payer(&self) -> Option<Payer> {
+        let limits = self.grant.limits;
+        let revocation = || self.revoker.revocation();
+        (!limits.is_empty()).then(|| Payer { key: Arc::clone(&self.id), limits, revocation: revocation() })
     }
 }
 
@@ -262,7 +342,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Scope {
-    const EACH: [Self; 5] = [Self::Use, Self::Operate, Self::ForSession, Self::OwnTurns, Self::Tools];
+    const EACH: [Self; 6] = [Self::Use, Self::Operate, Self::ForSession, Self::OwnTurns, Self::Tools, Self::Keys];
 
     /// The one with this name.
     #[must_use]
@@ -279,6 +359,7 @@ impl Scope {
             Self::ForSession => "approvals:session",
             Self::OwnTurns => "approvals:own",
             Self::Tools => "tools",
+            Self::Keys => "keys",
         }
     }
 
@@ -289,18 +370,25 @@ impl Scope {
             Self::ForSession => 4,
             Self::OwnTurns => 8,
             Self::Tools => 16,
+            Self::Keys => 32,
         }
     }
 }
 
 impl Scopes {
     /// Everything.
-    pub const ALL: Self = Self(31);
+    pub const ALL: Self = Self(63);
 
     /// These and no others.
     #[must_use]
     pub fn of(scopes: &[Scope]) -> Self {
         Self(scopes.iter().fold(0, |bits, scope| bits | scope.bit()))
+    }
+
+    /// These and one more.
+    #[must_use]
+    pub(crate) fn with(self, scope: Scope) -> Self {
+        Self(self.0 | scope.bit())
     }
 
     /// Their names, as [`fmt::Display`] writes them; `None` if one is unknown.
@@ -334,7 +422,7 @@ impl fmt::Display for Scopes {
 
 #[cfg(test)]
 mod tests {
-    use super::{Grant, Keys, Scope, Scopes, from_hex, make, to_hex};
+    use super::{Grant, Keys, Scope, Scopes, make};
 
     #[test]
     fn a_key_is_found_by_its_whole_text_alone() {
@@ -375,10 +463,8 @@ mod tests {
     }
 
     #[test]
-    fn hashes_and_scopes_are_read_back() {
+    fn scopes_are_read_back() {
         let (_, key) = make("a", Grant::of(Scopes::of(&[Scope::Use, Scope::ForSession]))).unwrap();
-        assert_eq!(from_hex(&to_hex(&key.hash)), Some(key.hash));
-        assert!(from_hex("zz").is_none() && from_hex(&"é".repeat(32)).is_none());
         assert_eq!(key.grant.scopes.to_string(), "use approvals:session");
         assert_eq!(Scopes::parse("use approvals:session"), Some(key.grant.scopes));
         assert!(Scopes::parse("use everything").is_none());

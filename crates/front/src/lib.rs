@@ -16,6 +16,7 @@ mod feed;
 mod golden;
 mod guard;
 mod health;
+mod hide_paths;
 mod host;
 mod idempotency;
 mod key_store;
@@ -34,6 +35,7 @@ mod ring;
 mod route;
 mod sse;
 mod stall;
+mod tls;
 mod turns;
 mod words;
 mod written;
@@ -49,20 +51,24 @@ use approvals::Approvals;
 use serde::Serialize;
 use store::{Health, Store};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use workers::{Pool, Profile};
 
-pub use accept::ConnectionLimits;
+use accept::ListenerLimits;
+pub use accept::{ConnectionLimits, ControlSocket};
+pub use api::config::{ConfigAccepted, ConfigConflict, ConfigRequest, ConfigView, PendingServer, config_requests};
 pub use attempts::AttemptLimits;
 pub use cors::{NotAnOrigin, Origin};
 pub use feed::Feed;
 pub use guard::RequestLimits;
-pub use key_store::{KeyError, NewKey};
+pub use key_store::{KeyError, NewKey, RevokedKey};
 pub use responses::ResponseLimits;
 pub use ring::RingLimits;
+pub use tls::{Tls, TlsError, TlsFiles};
 pub use turns::TurnLimits;
 
 use api::{
-    approvals as approval, events, keys as key, threads, tools as tool, turns as turn, usage, workers as worker,
+    approvals as approval, config, events, keys as key, threads, tools as tool, turns as turn, usage, workers as worker,
 };
 use cors::Origins;
 use guard::{Guard, Needs};
@@ -72,7 +78,7 @@ use keys::{Keys, Scope};
 use metrics::Counted;
 use quota::Quotas;
 use responses::{Book, conversations};
-use route::{Parameter, Route, delete, get, post};
+use route::{Condition, Parameter, Route, delete, get, post};
 use turns::Turns;
 
 /// All routes.
@@ -81,6 +87,8 @@ fn routes() -> Vec<Route> {
     const USE: Needs = Needs::Key(Scope::Use);
     const TOOLS: Needs = Needs::Key(Scope::Tools);
     const OPERATE: Needs = Needs::Key(Scope::Operate);
+    const KEYS: Needs = Needs::Key(Scope::Keys);
+    const OPERATE_OR_KEYS: Needs = Needs::AnyKey([Scope::Operate, Scope::Keys]);
     vec![
         post("/v1/chat/completions", USE, chat::complete, "Answer a conversation, whole or as a stream")
             .takes("ChatRequest")
@@ -155,6 +163,11 @@ fn routes() -> Vec<Route> {
         get("/api/tool-calls", OPERATE, tool::calls, "Calls of tools that are over, the newest first")
             .asks(TOOL_CALLS)
             .answers("ToolCalls"),
+        get("/api/config", OPERATE, config::show, "What the configuration file says that is not in effect")
+            .answers("Config"),
+        post("/api/config/accept", OPERATE, config::accept, "Accept the tool servers of the content that was shown")
+            .takes("ConfigAcceptance")
+            .answers("ConfigAccepted"),
         get("/api/threads", USE, threads::list, "Threads, the newest first").asks(THREADS).answers("Threads"),
         get("/api/threads/{id}", USE, threads::get, "One thread").answers("Thread"),
         get("/api/turns", USE, turn::list, "Turns that run or can still be read, the newest first").answers("Turns"),
@@ -173,20 +186,28 @@ fn routes() -> Vec<Route> {
         post("/api/approvals/{id}/decide", OPERATE, approval::decide, "Decide an approval as it was shown")
             .takes("Decision")
             .answers("Decided"),
-        get("/api/keys", OPERATE, key::list, "The keys, the oldest first").answers("Keys"),
-        post("/api/keys", OPERATE, key::make, "Make a key; its text is told now and never again")
+        get("/api/keys", OPERATE_OR_KEYS, key::list, "The keys, the oldest first").answers("Keys"),
+        post("/api/keys", KEYS, key::make, "Make a key; its text is told now and never again")
             .takes("KeyOrder")
             .creates("KeyMade"),
-        post("/api/keys/{id}/revoke", OPERATE, key::revoke, "Make a key invalid for ever; its streams end")
-            .answers("Key"),
+        post("/api/keys/{id}/revoke", KEYS, key::revoke, "Revoke a key and those that it created; their streams end")
+            .answers("KeyRevoked"),
         get("/api/usage", USE, usage::list, "What the turns of each key have used, by day, the newest first")
             .asks(USAGE)
             .answers("Usage"),
         get("/api/approvals/by-token/{token}", OPEN, approval::read_link, "What a decision link would decide")
-            .answers("Link"),
+            .answers("Link")
+            .only_with(Condition::Webhook),
         post("/api/approvals/by-token/{token}", OPEN, approval::use_link, "Decide by a decision link, once")
-            .answers("Decided"),
+            .answers("Decided")
+            .only_with(Condition::Webhook),
     ]
+}
+
+/// What workers may do where they have a listener of their own: call tools.
+fn worker_routes() -> Vec<Route> {
+    let tools = routes().into_iter().filter(|route| matches!(route.path, "/mcp" | "/mcp/"));
+    tools.map(|route| route.needs(Needs::WorkerKey)).collect()
 }
 
 const RESPONSE: &[Parameter] = &[
@@ -213,7 +234,9 @@ const APPROVALS: &[Parameter] = &[
     Parameter { name: "group", summary: "of this group of workers" },
     Parameter { name: "worker", summary: "of this worker" },
     Parameter { name: "thread", summary: "of this thread" },
-    Parameter { name: "before", summary: "`next` of the page before" },
+    Parameter { name: "order", summary: "asc, the oldest first, or desc, else desc" },
+    Parameter { name: "before", summary: "`next` of the page before, in the order desc" },
+    Parameter { name: "after", summary: "`next` of the page before, in the order asc" },
     Parameter { name: "limit", summary: "how many: 1 to 1000, else 100" },
 ];
 
@@ -271,6 +294,8 @@ pub struct Settings {
     pub responses: ResponseLimits,
     /// How much of turns is kept.
     pub turns: TurnLimits,
+    /// Where operators ask for the configuration file; none if nobody follows it.
+    pub config_requests: Option<mpsc::Sender<ConfigRequest>>,
 }
 
 impl Default for Settings {
@@ -285,22 +310,45 @@ impl Default for Settings {
             requests: RequestLimits::default(),
             responses: ResponseLimits::default(),
             turns: TurnLimits::default(),
+            config_requests: None,
         }
+    }
+}
+
+/// Where callers connect.
+pub struct Listeners {
+    /// For callers with a key.
+    pub tcp: TcpListener,
+    /// What they are encrypted with; `None` is clear text.
+    pub tls: Option<Tls>,
+    /// In clear text, for the tool calls of workers and nothing else: Codex cannot be told to trust a certificate of ours.
+    pub workers: Option<TcpListener>,
+    /// For the command line of the same user.
+    pub control: Option<ControlSocket>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(tcp: TcpListener) -> Self {
+        Self { tcp, tls: None, workers: None, control: None }
     }
 }
 
 /// Serves until `stop` is done. Then no connection is accepted any more, idle ones are closed, streams of events end, and
 /// other responses have their grace. Turns are drained by the pool, before: while it drains, new ones are answered with 503.
 /// Dropped, it ends at once.
-pub async fn serve(listener: TcpListener, front: Front, stop: impl Future<Output = ()>) {
-    let limits = front.settings.connections.clone().within(descriptors_max());
-    let address = listener.local_addr().ok().map(|address| address.ip().to_string());
+pub async fn serve(listeners: impl Into<Listeners>, front: Front, stop: impl Future<Output = ()>) {
+    let Listeners { tcp, tls, workers, control } = listeners.into();
+    let ListenerLimits { callers: limits, control: control_limits, workers: worker_limits } =
+        front.settings.connections.clone().divide(descriptors_max());
+    let address = tcp.local_addr().ok().map(|address| address.ip().to_string());
     let feed = front.feed.clone();
     let health = front.store.health();
     let desk = Arc::new(Desk::new(front, address));
     responses::find_again(&desk).await;
     let stopping = Arc::clone(&desk);
     let grace = limits.grace;
+    let (stopped, mut control_stopped) = tokio::sync::watch::channel(());
+    let mut workers_stopped = control_stopped.clone();
     let stop = async move {
         stop.await;
         // Calls of tools end before the connections that their results go to.
@@ -309,15 +357,43 @@ pub async fn serve(listener: TcpListener, front: Front, stop: impl Future<Output
         stopping.tools.stop().await;
         stopping.mcp.answered(grace).await;
         stopping.end_streams();
+        stopped.send_replace(());
     };
     let router = route::router(routes(), &desk);
-    let served = accept::serve(listener, router, limits, Arc::clone(feed.metrics()), stop);
+    let control = async {
+        if let Some(control) = control {
+            let stop = async { _ = control_stopped.changed().await };
+            accept::serve(control, router.clone(), control_limits, Arc::clone(feed.metrics()), stop).await;
+        }
+    };
+    let workers = async {
+        if let Some(workers) = workers {
+            let stop = async { _ = workers_stopped.changed().await };
+            let router = route::router(worker_routes(), &desk);
+            accept::serve(workers, router, worker_limits, Arc::clone(feed.metrics()), stop).await;
+        }
+    };
+    let certificate = tls.clone();
+    let listener = match tls {
+        Some(tls) => accept::Listener::Tls(tcp, tls),
+        None => tcp.into(),
+    };
+    let served = accept::serve(listener, router.clone(), limits, Arc::clone(feed.metrics()), stop);
     tokio::select! {
-        () = served => {}
+        _ = async { tokio::join!(served, workers, control) } => {}
         () = tell_health(&feed, health) => {}
+        () = follow(certificate.as_ref()) => {}
     }
     desk.answers.end();
     desk.responses.end();
+}
+
+/// Reloads the certificate when its file changes. Never returns.
+async fn follow(tls: Option<&Tls>) {
+    match tls {
+        Some(tls) => tls.follow().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What every route works with.
@@ -333,6 +409,7 @@ struct Desk {
     quotas: Quotas,
     answers: Arc<Answers>,
     responses: Arc<Book>,
+    config_requests: Option<mpsc::Sender<ConfigRequest>>,
     profiles: Vec<Profile>,
     version: Box<str>,
     heartbeat: Duration,
@@ -345,11 +422,12 @@ impl Desk {
     fn new(front: Front, address: Option<String>) -> Self {
         let Front { pool, tools, approvals, store, feed, keys, settings } = front;
         let Settings { hosts, cors_origins, profiles, version, heartbeat, requests, responses, turns, .. } = settings;
+        let config_requests = settings.config_requests;
         let hosts = Hosts::new(hosts.into_iter().chain(address));
         let mcp = tools::HttpEndpoint::new(&tools, requests.body_bytes_max);
+        let quotas = Quotas::new(store.clone(), Arc::clone(&keys), Arc::clone(feed.accounts()));
         let guard = Arc::new(Guard::new(hosts, Origins::new(cors_origins), keys, requests));
-        let turns = Arc::new(Turns::new(turns));
-        let (quotas, answers) = (Quotas::new(store.clone(), Arc::clone(feed.accounts())), Arc::default());
+        let (turns, answers) = (Arc::new(Turns::new(turns)), Arc::default());
         Self {
             pool,
             tools,
@@ -362,6 +440,7 @@ impl Desk {
             quotas,
             answers,
             responses: Arc::new(Book::new(responses)),
+            config_requests,
             profiles,
             version,
             heartbeat,

@@ -1,19 +1,22 @@
 //! The API's own description (OpenAPI 3.1), made of the list of routes and of the schemas beside this file.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::State;
 use serde_json::{Map, Value, json};
 
-use crate::guard::Needs;
+use crate::Desk;
 use crate::openai::parameters::TABLE;
 use crate::openai::responses::parameters::TABLE as RESPONSES;
 use crate::route::{Answer, Route};
 
 const SCHEMAS: &str = include_str!("openapi/schemas.json");
 
-pub(crate) async fn get() -> Json<Value> {
-    Json(description(&crate::routes()))
+pub(crate) async fn get(State(desk): State<Arc<Desk>>) -> Json<Value> {
+    let routes: Vec<Route> = crate::routes().into_iter().filter(|route| route.is_there(&desk)).collect();
+    Json(description(&routes))
 }
 
 fn description(routes: &[Route]) -> Value {
@@ -57,8 +60,9 @@ fn operation(route: &Route) -> Value {
         "parameters": parameters(route),
         "responses": { status.to_string(): { "description": "Done", "content": content }, "default": error },
     });
-    if let Needs::Key(scope) = route.needs {
-        operation["security"] = json!([{ "key": [scope.name()] }]);
+    let security: Vec<_> = route.needs.scopes().iter().map(|scope| json!({ "key": [scope.name()] })).collect();
+    if !security.is_empty() {
+        operation["security"] = security.into();
     }
     if let Some(schema) = route.takes {
         let content = json!({ "application/json": { "schema": reference(schema) } });

@@ -1,4 +1,5 @@
 //! What a key has used of its limits: requests of the last minute, turns that run, tokens of the day. Pure, told the time.
+//! A key that another one created counts against the limits of both, so that nobody multiplies a quota by creating keys.
 //! A request takes something only if it is let through, so that whoever waits as long as it is told is never refused again
 //! for having asked too early.
 
@@ -62,6 +63,14 @@ pub(crate) struct Share {
     pub reset: Duration,
 }
 
+impl Left {
+    /// What is left under both: of each limit, the one that is closer.
+    pub(crate) fn within(self, other: Self) -> Self {
+        let closer = |one: Option<Share>, other| one.into_iter().chain(other).min_by_key(|share| share.remaining);
+        Self { requests: closer(self.requests, other.requests), tokens: closer(self.tokens, other.tokens) }
+    }
+}
+
 impl Quota {
     /// That of a key which has used so many tokens today, and nothing else.
     pub(crate) fn new(limits: KeyLimits, tokens_today: u64, now: Moment) -> Self {
@@ -75,23 +84,30 @@ impl Quota {
         if is_over { Err(Reached::Turns(TURN_RETRY)) } else { Ok(()) }
     }
 
-    /// Lets a request with so many turns through, or says which limit it would break.
-    pub(crate) fn admit(&mut self, turns: u32, now: Moment) -> Result<Left, Reached> {
+    /// Whether a request with so many turns may pass, or which limit it would break. It takes nothing.
+    pub(crate) fn check(&mut self, turns: u32, now: Moment) -> Result<(), Reached> {
         self.begin_day(now);
         self.has_room(turns)?;
         if self.limits.tokens_per_day.is_some_and(|max| self.tokens >= max.get()) {
             return Err(Reached::Tokens(now.until_midnight()));
         }
+        let wait = self.pace().map_or(Duration::ZERO, |pace| {
+            self.rested_after(&pace, now).saturating_duration_since(now.steady + pace.window)
+        });
+        if wait.is_zero() { Ok(()) } else { Err(Reached::Requests(wait)) }
+    }
+
+    /// Takes what a request with so many turns needs, which [`Self::check`] has let through.
+    pub(crate) fn take(&mut self, turns: u32, now: Moment) -> Left {
         if let Some(pace) = self.pace() {
-            let rested_at = self.rested_at.max(now.steady) + pace.interval;
-            let wait = rested_at.saturating_duration_since(now.steady + pace.window);
-            if !wait.is_zero() {
-                return Err(Reached::Requests(wait));
-            }
-            self.rested_at = rested_at;
+            self.rested_at = self.rested_after(&pace, now);
         }
         self.turns = self.turns.saturating_add(turns);
-        Ok(self.left(now))
+        self.left(now)
+    }
+
+    fn rested_after(&self, pace: &Pace, now: Moment) -> Instant {
+        self.rested_at.max(now.steady) + pace.interval
     }
 
     /// Takes turns up again that were let through before; they are refused no more.

@@ -27,7 +27,24 @@ pub(crate) struct Route {
     /// The schema of its body.
     pub takes: Option<&'static str>,
     pub answers: Answer,
+    /// Without it the route is not there.
+    condition: Option<Condition>,
     endpoint: MethodRouter<Arc<Desk>>,
+}
+
+/// What has to be configured for a route to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// A webhook, which is sent decision links.
+    Webhook,
+}
+
+impl Condition {
+    fn holds(self, desk: &Desk) -> bool {
+        match self {
+            Self::Webhook => desk.approvals.has_links(),
+        }
+    }
 }
 
 /// What comes back if all is well.
@@ -81,7 +98,21 @@ impl Route {
         summary: &'static str,
         endpoint: MethodRouter<Arc<Desk>>,
     ) -> Self {
-        Self { method, path, needs, summary, asks: &[], takes: None, answers: Answer::Text("text/plain"), endpoint }
+        let (condition, answers) = (None, Answer::Text("text/plain"));
+        Self { method, path, needs, summary, asks: &[], takes: None, answers, condition, endpoint }
+    }
+
+    pub(crate) fn only_with(self, condition: Condition) -> Self {
+        Self { condition: Some(condition), ..self }
+    }
+
+    /// Whether this server has the route.
+    pub(crate) fn is_there(&self, desk: &Desk) -> bool {
+        self.condition.is_none_or(|condition| condition.holds(desk))
+    }
+
+    pub(crate) fn needs(self, needs: Needs) -> Self {
+        Self { needs, ..self }
     }
 
     pub(crate) fn asks(self, asks: &'static [Parameter]) -> Self {
@@ -117,7 +148,7 @@ impl Route {
 pub(crate) fn router(routes: Vec<Route>, desk: &Arc<Desk>) -> Router {
     let guard = &desk.guard;
     let mut router = Router::new();
-    for route in routes {
+    for route in routes.into_iter().filter(|route| route.is_there(desk)) {
         let admit = from_fn_with_state((Arc::clone(guard), route.needs), admit);
         router = router.route(route.path, route.endpoint.layer(admit));
     }

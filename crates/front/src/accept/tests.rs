@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{ConnectionLimits, Pause, is_exhaustion, serve};
+use super::{ConnectionLimits, ListenerLimits, Pause, is_exhaustion, serve};
 use crate::metrics::Metrics;
 
 /// Far beyond anything that a test waits for.
@@ -286,9 +286,12 @@ fn address_in(output: &mut impl BufRead) -> SocketAddr {
 
 #[test]
 fn half_of_the_descriptors_are_left_to_workers() {
-    assert_eq!(ConnectionLimits::default().within(64).connections_max, 32);
-    assert_eq!(ConnectionLimits::default().within(1_000_000).connections_max, 16_384);
-    assert_eq!(ConnectionLimits::default().within(0).connections_max, 1);
+    for (descriptors_max, expected) in
+        [(64, [20, 4, 8]), (1024, [320, 64, 128]), (1_000_000, [16_384, 256, 1024]), (0, [1, 1, 1])]
+    {
+        let ListenerLimits { callers, control, workers } = ConnectionLimits::default().divide(descriptors_max);
+        assert_eq!([callers, control, workers].map(|limits| limits.connections_max), expected);
+    }
 }
 
 #[tokio::test]

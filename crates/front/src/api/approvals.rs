@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use approvals::{DecideError, Decided, Filter, LinkError, Person, Powers, Stamp, Step, Verdict, View};
+use approvals::{DecideError, Decided, Filter, LinkError, ListOrder, Person, Powers, Stamp, Step, Verdict, View};
 use axum::Json;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
@@ -22,15 +22,19 @@ pub(crate) struct Wanted {
     group: Option<String>,
     worker: Option<String>,
     thread: Option<String>,
+    order: Option<String>,
     before: Option<String>,
+    after: Option<String>,
     limit: Option<u32>,
 }
 
 #[derive(Serialize)]
 pub(crate) struct Listed {
     approvals: Vec<View>,
-    /// What `before` of the next page is; `null` after the last.
+    /// What `before` of the next page is, or `after` if the oldest come first; `null` after the last.
     next: Option<String>,
+    /// How many there are on all pages.
+    total: u32,
 }
 
 #[derive(Serialize)]
@@ -72,16 +76,19 @@ pub(crate) async fn list(State(desk): State<Arc<Desk>>, Asked(wanted): Asked<Wan
         group: wanted.group,
         worker: wanted.worker,
         thread: wanted.thread,
+        order: order_named(wanted.order.as_deref())?,
         before: wanted.before,
+        after: wanted.after,
         // One more than a page holds tells whether there is another.
         rows_max: Some(rows_max + 1),
         ..Filter::default()
     };
+    let total = desk.approvals.count(filter.clone()).await?;
     let mut approvals = desk.approvals.list(filter).await?;
     let is_more = approvals.len() > rows_max as usize;
     approvals.truncate(rows_max as usize);
     let next = approvals.last().filter(|_| is_more).map(|approval| approval.id.clone());
-    Ok(Json(Listed { approvals, next }))
+    Ok(Json(Listed { approvals, next, total }))
 }
 
 pub(crate) async fn get(State(desk): State<Arc<Desk>>, Path(id): Path<String>) -> Result<Json<Shown>, Error> {
@@ -96,9 +103,16 @@ pub(crate) async fn decide(
     Path(id): Path<String>,
     Posted(decision): Posted<Decision>,
 ) -> Result<Json<Outcome>, Error> {
-    let powers =
-        Powers { for_session: caller.scopes.has(Scope::ForSession), own_turns: caller.scopes.has(Scope::OwnTurns) };
-    let person = Person { name: format!("key {}", caller.key), key: Some(caller.key.to_string()), powers };
+    let powers = Powers {
+        for_session: caller.scopes.has(Scope::ForSession),
+        own_turns: caller.scopes.has(Scope::OwnTurns),
+        operator: caller.scopes.has(Scope::Operate),
+    };
+    let asker = desk.approvals.get(&id).await?.and_then(|approval| approval.key);
+    // Whoever could create a second key could decide with it what it asked with the first.
+    let is_own = |asker: &String| desk.guard.keys().is_same_principal(asker, &caller.key);
+    let key = asker.filter(is_own).unwrap_or_else(|| caller.key.to_string());
+    let person = Person { name: format!("key {}", caller.key), key: Some(key), powers };
     let decided = desk.approvals.decide(&id, &decision.shown_hash, decision.verdict, person).await?;
     Ok(Json(decided.into()))
 }
@@ -110,6 +124,14 @@ pub(crate) async fn read_link(State(desk): State<Arc<Desk>>, Path(token): Path<S
 
 pub(crate) async fn use_link(State(desk): State<Arc<Desk>>, Path(token): Path<String>) -> Result<Json<Outcome>, Error> {
     Ok(Json(desk.approvals.decide_by_token(&token).await?.into()))
+}
+
+fn order_named(name: Option<&str>) -> Result<ListOrder, Error> {
+    match name {
+        None | Some("desc") => Ok(ListOrder::NewestFirst),
+        Some("asc") => Ok(ListOrder::OldestFirst),
+        Some(_) => Err(Error::new(Code::InvalidValue, "`order` must be asc or desc")),
+    }
 }
 
 fn state_named(name: &str) -> Result<ApprovalState, Error> {
@@ -134,7 +156,7 @@ impl From<DecideError> for Error {
             DecideError::AlreadyDecided { .. } => Self::new(Code::ApprovalDecided, message),
             DecideError::ShownChanged => Self::new(Code::ApprovalChanged, message),
             DecideError::NotOffered(_) => Self::new(Code::VerdictNotOffered, message),
-            DecideError::NotAllowed(_) => Self::new(Code::ScopeMissing, message),
+            DecideError::NotAllowed(_) | DecideError::LiftsRestrictions => Self::new(Code::ScopeMissing, message),
             DecideError::TooLarge { .. } => Self::new(Code::BodyTooLarge, message),
             DecideError::Store(_) | DecideError::Read(_) => Self::new(
                 Code::StoreUnavailable,

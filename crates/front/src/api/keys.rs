@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::Desk;
 use crate::error::{Code, Error};
 use crate::guard::Posted;
-use crate::key_store::{KeyError, grant};
-use crate::keys::{Caller, Grant, KeyLimits, Scope, Scopes};
+use crate::key_store::{KeyError, RevokedKey, grant};
+use crate::keys::{Caller, Grant, KeyLimits, KeyOrigin, Scope, Scopes};
 
 /// How long the name of a key may be.
 const NAME_CHARS_MAX: usize = 100;
@@ -36,12 +36,16 @@ pub(crate) struct Listed {
 /// A key as an operator sees it.
 #[derive(Serialize)]
 pub(crate) struct KeyView {
-    id: String,
+    id: Arc<str>,
     name: String,
     scopes: Vec<&'static str>,
     /// `null` is every one.
     profiles: Option<Arc<[Box<str>]>>,
     limits: KeyLimits,
+    /// The key that created it; `null` for the first key and those of the command line.
+    parent: Option<Arc<str>>,
+    /// The key as whose own its requests count.
+    principal: Arc<str>,
     created_at: Stamp,
     revoked_at: Option<Stamp>,
 }
@@ -55,11 +59,26 @@ pub(crate) struct Made {
     secret: String,
 }
 
-/// All of the store, revoked ones too, the oldest first.
-pub(crate) async fn list(State(desk): State<Arc<Desk>>) -> Result<Json<Listed>, Error> {
+/// A key that is not valid any more, and what went with it.
+#[derive(Serialize)]
+pub(crate) struct Revoked {
+    #[serde(flatten)]
+    view: KeyView,
+    /// The ids of the keys that it created, which are not valid either.
+    descendants: Vec<Arc<str>>,
+}
+
+/// All of the store, revoked ones too, the oldest first. Without `operate`, a key sees itself and its descendants.
+pub(crate) async fn list(State(desk): State<Arc<Desk>>, caller: Caller) -> Result<Json<Listed>, Error> {
     #[expect(clippy::redundant_closure_for_method_calls, reason = "the method itself fits one lifetime only")]
     let rows = desk.store.read(|reader| reader.keys()).await?;
-    Ok(Json(Listed { keys: rows.into_iter().map(KeyView::from).collect() }))
+    let shown = rows.into_iter().filter(|row| reaches(&desk, &caller, &row.id));
+    Ok(Json(Listed { keys: shown.map(|row| view(&desk, row)).collect() }))
+}
+
+/// Whether the caller may see and revoke this key.
+fn reaches(desk: &Desk, caller: &Caller, id: &str) -> bool {
+    caller.scopes.has(Scope::Operate) || desk.guard.keys().descends(id, &caller.key)
 }
 
 pub(crate) async fn make(
@@ -69,10 +88,11 @@ pub(crate) async fn make(
 ) -> Result<Response, Error> {
     let name = name(&wanted.name)?;
     let scopes = scopes(wanted.scopes, &caller)?;
-    let granted = Grant { scopes, profiles: profiles(wanted.profiles, &desk, &caller)?, limits: wanted.limits };
-    let made = desk.guard.keys().create(&desk.store, name, granted).await?;
+    let profiles = profiles(wanted.profiles, &desk, &caller)?;
+    let granted = Grant { scopes, profiles, limits: limits(wanted.limits, &caller)? };
+    let made = desk.guard.keys().create_for(&desk.store, name, granted, &caller).await?;
     tracing::info!(key = made.row.id, by = &*caller.key, "a key was made");
-    let made = Made { secret: made.secret.reveal().into(), view: made.row.into() };
+    let made = Made { secret: made.secret.reveal().into(), view: view(&desk, made.row) };
     // The secret must not stay in anybody's cache.
     Ok((StatusCode::CREATED, [(header::CACHE_CONTROL, "no-store")], Json(made)).into_response())
 }
@@ -81,17 +101,23 @@ pub(crate) async fn revoke(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
     Path(id): Path<String>,
-) -> Result<Json<KeyView>, Error> {
+) -> Result<Json<Revoked>, Error> {
     let missing = || Error::new(Code::KeyNotFound, format!("there is no key {id:?} that can be revoked"));
-    let revoked = desk.guard.keys().revoke(&desk.store, &id).await;
+    if !reaches(&desk, &caller, &id) {
+        return Err(missing());
+    }
+    let keys = desk.guard.keys();
+    let revoked = keys.revoke(&desk.store, &id).await;
     // One that cannot be kept revoked is so all the same until the next start.
     if !matches!(revoked, Ok(None)) {
-        desk.pool.cancel_unread(&id);
-        desk.mcp.end_of(&id).await;
+        for id in std::iter::once(Arc::from(&*id)).chain(keys.descendants(&id)) {
+            desk.pool.cancel_unread(&id);
+            desk.mcp.end_of(&id).await;
+        }
     }
-    let revoked = revoked?.ok_or_else(missing)?;
-    tracing::info!(key = id, by = &*caller.key, "a key was revoked");
-    Ok(Json(revoked.into()))
+    let RevokedKey { row, descendants } = revoked?.ok_or_else(missing)?;
+    tracing::info!(key = id, by = &*caller.key, descendants = descendants.len(), "a key was revoked");
+    Ok(Json(Revoked { view: view(&desk, row), descendants }))
 }
 
 fn name(text: &str) -> Result<&str, Error> {
@@ -123,6 +149,16 @@ fn scopes(wanted: Option<Vec<String>>, caller: &Caller) -> Result<Scopes, Error>
     }
 }
 
+/// A limit that is left out is the caller's own.
+fn limits(wanted: KeyLimits, caller: &Caller) -> Result<KeyLimits, Error> {
+    caller.limits.inherited_by(wanted).map_err(|limit| {
+        Error::new(
+            Code::InvalidValue,
+            format!("`limits.{limit}` is above this key's own, which the new key counts against: choose a lower one"),
+        )
+    })
+}
+
 fn profiles(wanted: Option<Vec<Box<str>>>, desk: &Desk, caller: &Caller) -> Result<Option<Arc<[Box<str>]>>, Error> {
     let Some(wanted) = wanted else {
         return Ok(caller.profiles.clone());
@@ -142,19 +178,21 @@ fn profiles(wanted: Option<Vec<Box<str>>>, desk: &Desk, caller: &Caller) -> Resu
     Ok(Some(wanted.into()))
 }
 
-impl From<store::Key> for KeyView {
-    fn from(row: store::Key) -> Self {
-        // What cannot be read is no valid key either.
-        let Grant { scopes, profiles, limits } = grant(&row).unwrap_or(Grant::of(Scopes::of(&[])));
-        Self {
-            id: row.id,
-            name: row.name,
-            scopes: scopes.names(),
-            profiles,
-            limits,
-            created_at: Stamp(row.created_at),
-            revoked_at: row.revoked_at.map(Stamp),
-        }
+fn view(desk: &Desk, row: store::Key) -> KeyView {
+    // What cannot be read is no valid key either.
+    let Grant { scopes, profiles, limits } = grant(&row).unwrap_or(Grant::of(Scopes::of(&[])));
+    let (id, origin) = (Arc::<str>::from(&*row.id), desk.guard.keys().origin(&row.id));
+    let KeyOrigin { parent, principal } = origin.unwrap_or_else(|| KeyOrigin::root(&id));
+    KeyView {
+        id,
+        name: row.name,
+        scopes: scopes.names(),
+        profiles,
+        limits,
+        parent,
+        principal,
+        created_at: Stamp(row.created_at),
+        revoked_at: row.revoked_at.map(Stamp),
     }
 }
 
@@ -172,6 +210,8 @@ impl From<KeyError> for Error {
             )
             .caused_by(error),
             KeyError::NoRandomness(_) => Self::new(Code::Internal, error.to_string()),
+            KeyError::TooDeep => Self::new(Code::InvalidValue, error.to_string()),
+            KeyError::CreatorRevoked => Self::new(Code::KeyInvalid, error.to_string()),
         }
     }
 }

@@ -12,12 +12,13 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codex::{CallError, Input, ThreadOptions, Trap, TurnOptions};
 use serde::{Deserialize, Serialize};
-use workers::{Afterwards, Order, Profile, Refused, ThreadChoice, TurnView};
+use workers::{Afterwards, NotConfinable, Order, Profile, Refused, ThreadChoice, TurnView};
 
 use super::cursor;
 use crate::Desk;
 use crate::error::{Code, Error};
 use crate::guard::Posted;
+use crate::hide_paths::hide_paths;
 use crate::keys::{Caller, Scope};
 use crate::metrics::group_of;
 use crate::ring::Cursor;
@@ -301,21 +302,15 @@ fn admit_cwd(cwd: &str, profiles: Option<&str>, caller: &Caller) -> Result<(), E
     if !Path::new(cwd).is_absolute() {
         return Err(Error::new(Code::InvalidValue, "`cwd` must be an absolute path"));
     }
-    if caller.scopes.has(Scope::Operate) || profiles.is_some_and(|directory| is_within(cwd, directory)) {
+    if caller.scopes.has(Scope::Operate) {
+        return Ok(());
+    }
+    // By its name alone: the pool looks at what the name leads to, whenever a thread is opened there.
+    let is_plain = Path::new(cwd).components().all(|part| part != Component::ParentDir);
+    if is_plain && profiles.is_some_and(|directory| Path::new(cwd).starts_with(directory)) {
         return Ok(());
     }
     Err(Error::new(Code::ScopeMissing, "`cwd` must lie in the directory of the profile; another needs `operate`"))
-}
-
-/// By name, and where both are on this machine also behind links.
-fn is_within(cwd: &str, directory: &str) -> bool {
-    let (cwd, directory) = (Path::new(cwd), Path::new(directory));
-    let is_plain = cwd.components().all(|part| part != Component::ParentDir);
-    let leads_within = match (cwd.canonicalize(), directory.canonicalize()) {
-        (Ok(cwd), Ok(directory)) => cwd.starts_with(directory),
-        _ => true,
-    };
-    is_plain && cwd.starts_with(directory) && leads_within
 }
 
 fn profile_named<'a>(profiles: &'a [Profile], name: &str) -> Result<&'a Profile, Error> {
@@ -376,25 +371,50 @@ impl From<Refused> for Error {
             Refused::Busy { retry_after } => Self::new(Code::Busy, message).retry_after(retry_after),
             Refused::Draining => Self::new(Code::Draining, message).retry_after(DRAINING_RETRY),
             Refused::NoSuchGroup { .. } => Self::new(Code::InvalidValue, message),
-            Refused::NotReady { .. } => Self::new(Code::NotReady, message).retry_after(DRAINING_RETRY),
+            // The reason may quote what the worker wrote to stderr.
+            Refused::NotReady { .. } => {
+                let message = "no worker of the group runs; `switchboard workers` tells an operator why";
+                Self::new(Code::NotReady, message).retry_after(DRAINING_RETRY)
+            }
             Refused::NoSuchThread { .. } | Refused::MovedOn { .. } => Self::new(Code::ThreadNotFound, message),
+            Refused::NotConfinable(
+                NotConfinable::TooOld | NotConfinable::ViewImage | NotConfinable::RunsProjectConfig,
+            ) => Self::new(Code::WorkerUnable, message),
+            Refused::NotConfinable(NotConfinable::OtherGroup(_)) => Self::new(Code::ProfileRefused, message),
+            // What a link leads to, and what the system says of it, is not for callers.
+            Refused::NotConfinable(
+                NotConfinable::Private(_) | NotConfinable::HoldsPrivate(_) | NotConfinable::Outside(_),
+            ) => {
+                let message = "the directory of the thread is outside of the profile's, or is Switchboard's own; choose another `cwd`";
+                Self::new(Code::ScopeMissing, message).caused_by(refused)
+            }
+            Refused::NotConfinable(NotConfinable::Gone { .. } | NotConfinable::NotUtf8(_)) => {
+                let message =
+                    "the directory of the thread cannot be used: it is gone, or another one has taken its place";
+                Self::new(Code::InvalidValue, message).caused_by(refused)
+            }
             Refused::Worker(CallError::Busy(_)) => Self::new(Code::Busy, message).retry_after(BUSY_RETRY),
             Refused::Worker(error) if matches!(error.trap(), Some(Trap::NeverRan | Trap::NotLoaded)) => {
                 Self::new(Code::ThreadNotFound, message)
             }
-            Refused::Worker(CallError::Failed { error, .. }) if BAD_CALLS.contains(&error.code) => {
-                Self::new(Code::InvalidValue, message)
+            Refused::Worker(CallError::Failed { ref error, .. }) if BAD_CALLS.contains(&error.code) => {
+                Self::new(Code::InvalidValue, hide_paths(&message)).caused_by(refused)
             }
             Refused::Worker(CallError::Unable(_) | CallError::Experimental { .. }) => {
                 Self::new(Code::WorkerUnable, message)
             }
             Refused::History(CallError::Unable(_)) => Self::new(Code::WorkerUnable, message),
-            Refused::History(CallError::Failed { .. }) => Self::new(Code::InvalidValue, message),
+            Refused::History(CallError::Failed { .. }) => {
+                Self::new(Code::InvalidValue, hide_paths(&message)).caused_by(refused)
+            }
             Refused::WorkerGone => Self::new(Code::WorkerExited, message).retry_after(BUSY_RETRY),
             Refused::Worker(_) if may_have_run => {
-                Self::new(Code::WorkerFailed, format!("{message}; it may have begun to work")).after_work()
+                let message = format!("{}; it may have begun to work", hide_paths(&message));
+                Self::new(Code::WorkerFailed, message).caused_by(refused).after_work()
             }
-            Refused::Worker(_) | Refused::History(_) => Self::new(Code::WorkerFailed, message),
+            Refused::Worker(_) | Refused::History(_) => {
+                Self::new(Code::WorkerFailed, hide_paths(&message)).caused_by(refused)
+            }
         }
     }
 }
@@ -404,7 +424,7 @@ impl From<WishError> for Error {
         match error {
             WishError::Over => Self::new(Code::TurnOver, "the turn is over; start another on its thread"),
             WishError::TooMany => Self::new(Code::Busy, error.to_string()).retry_after(BUSY_RETRY),
-            WishError::Worker(error) => Self::new(Code::WorkerFailed, error.to_string()),
+            WishError::Worker(error) => Self::new(Code::WorkerFailed, hide_paths(&error.to_string())).caused_by(error),
         }
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use codex::{CallError, Trap};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use workers::{Afterwards, Caller as Orderer, Order, Pool, Reach, Refused, ThreadChoice, TipClaim, Turn};
+use workers::{
+    Afterwards, Caller as Orderer, NotConfinable, Order, Pool, Reach, Refused, ThreadChoice, TipClaim, Turn,
+};
 
 use super::{Answering, Asked};
 use crate::error::Error;
@@ -195,6 +197,10 @@ impl Asked {
 fn is_the_threads(refused: &Refused) -> bool {
     match refused {
         Refused::NoSuchThread { .. } | Refused::MovedOn { .. } | Refused::History(_) => true,
+        Refused::NotConfinable(
+            NotConfinable::Gone { .. } | NotConfinable::Outside(_) | NotConfinable::OtherGroup(_),
+        ) => true,
+        Refused::Worker(CallError::NotConfined { .. }) => true,
         Refused::Worker(CallError::Unable(_)) => true,
         Refused::Worker(error) if matches!(error.trap(), Some(Trap::NeverRan | Trap::NotLoaded)) => true,
         Refused::Worker(CallError::Failed { method, .. }) => {

@@ -61,10 +61,36 @@ fn write(line: &Value, whose: &str, out: &mut String) {
     let fields = said.as_object().into_iter().flatten();
     let is_told = |name: &str| !matches!(name, "threadId" | "conversationId" | "items" | "cwd");
     let fields = fields.filter(|(name, value)| is_told(name) && !value.is_null());
-    let told: Map<_, _> = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut told: Map<_, _> = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+    shorten(&mut told);
+    told.get_mut("overrides").and_then(Value::as_object_mut).map(shorten);
     let told = if told.is_empty() { String::new() } else { format!(" {}", Value::from(told)) };
     let _ = writeln!(out, "{whose}{what}{told}");
     for item in said["items"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "    {item}");
     }
+}
+
+/// Says in a word what a thread is confined to: the paths are those of the machine. The whole of it is tested in `workers`.
+fn shorten(told: &mut Map<String, Value>) {
+    let Some(config) = told.get_mut("config").and_then(Value::as_object_mut) else { return };
+    let permissions = ["default_permissions", "permissions", "projects"].map(|name| config.remove(name)).into_iter();
+    let confined = permissions.flatten().find_map(|value| {
+        let files = value.get("switchboard")?["filesystem"].as_object()?;
+        let writes = files.iter().any(|(path, access)| path.starts_with('/') && access == "write");
+        Some(
+            if writes {
+                "write"
+            } else if files.is_empty() {
+                "nothing"
+            } else {
+                "read"
+            }
+            .to_owned(),
+        )
+    });
+    if config.is_empty() {
+        told.remove("config");
+    }
+    told.extend(confined.map(|access| ("confined".to_owned(), access.into())));
 }

@@ -244,7 +244,7 @@ fn profiles(directory: &TempDir) -> Vec<Profile> {
     let agent = Profile {
         name: "codex".into(),
         group: None,
-        cwd: directory.path().to_str().map(str::to_owned),
+        cwd: directory.path().join("project").to_str().map(str::to_owned),
         sandbox: Sandbox::WorkspaceWrite,
         approval_policy: ApprovalPolicy::OnRequest,
         model: None,
@@ -252,6 +252,11 @@ fn profiles(directory: &TempDir) -> Vec<Profile> {
         decision_timeout: None,
         is_plain: false,
         shows_work: true,
+        readable: Vec::new(),
+        trusted_projects: Vec::new(),
+        network: false,
+        // Some cases are played with older workers.
+        allow_unconfined: true,
     };
     let plain = Profile { name: "codex-plain".into(), is_plain: true, ..agent.clone() };
     let careful = Profile {

@@ -1,40 +1,46 @@
 //! The quotas of all keys that have limits, and the permit of one request: while it lives, its turns count as running.
+//! A request of a key counts for all its payers, the key and those that it descends from, or for none of them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use axum::http::{HeaderName, HeaderValue};
 use store::{ReadError, Store, UsageFilter};
 
 use super::{Left, Moment, Quota, Reached};
 use crate::error::{Code, Error};
-use crate::keys::{Caller, Revocation};
+use crate::keys::{Caller, Keys, Payer, Revocation};
 use crate::lock::lock;
 use crate::written::written;
 
 /// Lets requests through by what their keys have used.
 pub(crate) struct Quotas {
     store: Store,
+    keys: Arc<Keys>,
     accounts: Arc<Accounts>,
 }
 
 /// What the keys have used, of those that are not free to use everything.
 #[derive(Default)]
-pub(crate) struct Accounts(Mutex<HashMap<Arc<str>, Arc<Account>>>);
+pub(crate) struct Accounts {
+    /// One lock for all: a request is checked against several of them before it takes anything of one.
+    by_key: Mutex<HashMap<Arc<str>, Account>>,
+    /// Which key descends from which; known once keys are.
+    keys: OnceLock<Arc<Keys>>,
+}
 
-/// What one key has used.
-#[derive(Debug)]
+/// What one key has used, with all that descend from it.
 struct Account {
-    quota: Mutex<Quota>,
+    quota: Quota,
     revocation: Revocation,
 }
 
 /// That a request may go on. Dropped, its turns are over.
-#[derive(Debug)]
 pub(crate) struct Permit {
-    /// `None` if the key has no limits.
-    account: Option<Arc<Account>>,
+    accounts: Arc<Accounts>,
+    /// Empty if the key has no limits.
+    payers: Arc<[Payer]>,
     /// Those that are not over.
     turns: AtomicU32,
     left: Left,
@@ -52,15 +58,16 @@ enum Grounds {
 }
 
 impl Quotas {
-    pub(crate) fn new(store: Store, accounts: Arc<Accounts>) -> Self {
-        Self { store, accounts }
+    pub(crate) fn new(store: Store, keys: Arc<Keys>, accounts: Arc<Accounts>) -> Self {
+        accounts.keys.set(Arc::clone(&keys)).ok();
+        Self { store, keys, accounts }
     }
 
     /// Lets a request with so many turns through, or refuses it as a whole.
     pub(crate) async fn admit(&self, caller: &Caller, turns: u32) -> Result<Permit, Error> {
-        let account = self.account(caller).await?;
-        let left = account.as_ref().map(|account| account.admit(turns)).transpose()?.unwrap_or_default();
-        let permit = Permit::new(account, turns, left, Grounds::Admitted, caller);
+        self.open_accounts(caller).await?;
+        let left = self.accounts.admit(&caller.payers, turns)?;
+        let permit = self.permit(caller, turns, left, Grounds::Admitted);
         // A body takes its time to arrive.
         if permit.is_revoked() {
             return Err(Error::new(Code::KeyInvalid, "this key was revoked a moment ago"));
@@ -70,80 +77,120 @@ impl Quotas {
 
     /// The permit of a turn that was let through in an earlier life: it counts, but is not refused.
     pub(crate) async fn resume(&self, caller: &Caller) -> Result<Permit, Error> {
-        let account = self.account(caller).await?;
-        let left = account.as_ref().map(|account| account.quota().resume(1, Moment::now())).unwrap_or_default();
-        Ok(Permit::new(account, 1, left, Grounds::Resumed, caller))
+        self.open_accounts(caller).await?;
+        let left = self.accounts.resume(&caller.payers);
+        Ok(self.permit(caller, 1, left, Grounds::Resumed))
     }
 
-    async fn account(&self, caller: &Caller) -> Result<Option<Arc<Account>>, ReadError> {
-        if caller.limits.is_empty() {
-            return Ok(None);
+    fn permit(&self, caller: &Caller, turns: u32, left: Left, grounds: Grounds) -> Permit {
+        Permit {
+            accounts: Arc::clone(&self.accounts),
+            payers: Arc::clone(&caller.payers),
+            turns: turns.into(),
+            left,
+            grounds,
+            revocation: caller.revocation.clone(),
         }
-        if let Some(account) = self.accounts.lock().get(&caller.key) {
-            return Ok(Some(Arc::clone(account)));
-        }
-        let now = Moment::now();
-        let tokens = match caller.limits.tokens_per_day {
-            Some(_) => self.tokens_of_day(&caller.key, now).await?,
-            None => 0,
-        };
-        let mut accounts = self.accounts.lock();
-        accounts.retain(|_, account| !account.revocation.is_done());
-        // Whoever came first meanwhile may have begun to spend.
-        let account = accounts.entry(Arc::clone(&caller.key)).or_insert_with(|| {
-            let quota = Mutex::new(Quota::new(caller.limits, tokens, now));
-            Arc::new(Account { quota, revocation: caller.revocation.clone() })
-        });
-        Ok(Some(Arc::clone(account)))
     }
 
-    /// What was written down before this process counted.
-    async fn tokens_of_day(&self, key: &str, now: Moment) -> Result<u64, ReadError> {
+    async fn open_accounts(&self, caller: &Caller) -> Result<(), ReadError> {
+        for payer in caller.payers.iter() {
+            if self.accounts.lock().contains_key(&payer.key) {
+                continue;
+            }
+            let now = Moment::now();
+            let tokens = match payer.limits.tokens_per_day {
+                Some(_) => self.tokens_of_day(&payer.key, now).await?,
+                None => 0,
+            };
+            let mut accounts = self.accounts.lock();
+            accounts.retain(|_, account| !account.revocation.is_done());
+            // Whoever came first meanwhile may have begun to spend.
+            accounts.entry(Arc::clone(&payer.key)).or_insert_with(|| Account {
+                quota: Quota::new(payer.limits, tokens, now),
+                revocation: payer.revocation.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// What the key and its descendants had written down before this process counted.
+    async fn tokens_of_day(&self, key: &Arc<str>, now: Moment) -> Result<u64, ReadError> {
         written(&self.store).await;
         let day = now.day().to_string();
-        let filter =
-            UsageFilter { key: Some(key.into()), from_day: Some(day.clone()), to_day: Some(day), thread: None };
-        let rows = self.store.read(move |reader| reader.usage_of_days(&filter, 1)).await?;
-        let tokens = rows.first().map_or(0, |row| row.input.saturating_add(row.output));
+        let of_key = move |key: Arc<str>| UsageFilter {
+            key: Some(key.to_string()),
+            from_day: Some(day.clone()),
+            to_day: Some(day.clone()),
+            thread: None,
+        };
+        let keys = std::iter::once(Arc::clone(key)).chain(self.keys.descendants(key));
+        let filters: Vec<_> = keys.map(of_key).collect();
+        let read = move |reader: &store::Reader| {
+            filters.iter().map(|filter| reader.usage_of_days(filter, 1)).collect::<Result<Vec<_>, _>>()
+        };
+        let rows = self.store.read(read).await?;
+        let tokens = rows.iter().flatten().map(|row| row.input.saturating_add(row.output)).fold(0, i64::saturating_add);
         Ok(u64::try_from(tokens).unwrap_or(0))
     }
 }
 
 impl Accounts {
-    /// Takes tokens, read and written ones, from a key's day. Those of a key that was not seen yet are read from the store.
+    /// Takes tokens, read and written ones, from the day of a key and of those that it descends from. Those of a key that was
+    /// not seen yet are read from the store.
     pub(crate) fn spend(&self, key: &str, tokens: u64) {
-        if let Some(account) = self.lock().get(key) {
-            account.quota().spend(tokens, Moment::now());
+        let payers = self.keys.get().map(|keys| keys.with_ancestors(key)).unwrap_or_default();
+        let mut accounts = self.lock();
+        for payer in payers {
+            if let Some(account) = accounts.get_mut(&payer) {
+                account.quota.spend(tokens, Moment::now());
+            }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Account>>> {
-        lock(&self.0)
+    /// Takes what a request needs of every payer, or of none.
+    fn admit(&self, payers: &[Payer], turns: u32) -> Result<Left, Error> {
+        let (mut accounts, now) = (self.lock(), Moment::now());
+        let mut refused = None;
+        each(&mut accounts, payers, |quota| refused = refused.or(quota.check(turns, now).err()));
+        let mut left = Left::default();
+        each(&mut accounts, payers, |quota| {
+            left = left.within(if refused.is_none() { quota.take(turns, now) } else { quota.left(now) });
+        });
+        refused.map_or(Ok(left), |reached| Err(Error::from(reached).beside(left.headers())))
+    }
+
+    fn resume(&self, payers: &[Payer]) -> Left {
+        let (mut left, now) = (Left::default(), Moment::now());
+        each(&mut self.lock(), payers, |quota| left = left.within(quota.resume(1, now)));
+        left
+    }
+
+    fn free(&self, payers: &[Payer], turns: u32) {
+        each(&mut self.lock(), payers, |quota| quota.free(turns));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Account>> {
+        lock(&self.by_key)
     }
 }
 
-impl Account {
-    fn admit(&self, turns: u32) -> Result<Left, Error> {
-        let (mut quota, now) = (self.quota(), Moment::now());
-        quota.admit(turns, now).map_err(|reached| Error::from(reached).beside(quota.left(now).headers()))
-    }
-
-    fn quota(&self) -> MutexGuard<'_, Quota> {
-        lock(&self.quota)
+/// Those of revoked keys are gone.
+fn each(accounts: &mut HashMap<Arc<str>, Account>, payers: &[Payer], mut act: impl FnMut(&mut Quota)) {
+    for payer in payers {
+        if let Some(account) = accounts.get_mut(&payer.key) {
+            act(&mut account.quota);
+        }
     }
 }
 
 impl Permit {
-    fn new(account: Option<Arc<Account>>, turns: u32, left: Left, grounds: Grounds, caller: &Caller) -> Self {
-        Self { account, turns: turns.into(), left, grounds, revocation: caller.revocation.clone() }
-    }
-
     /// Another turn begins than the one that was to go on: then the limits count as for any other.
     pub(crate) fn begin_anew(&self) -> Result<(), Error> {
-        match (&self.account, self.grounds) {
+        match self.grounds {
             // Its turn counts already.
-            (Some(account), Grounds::Resumed) => account.admit(0).map(drop),
-            _ => Ok(()),
+            Grounds::Resumed => self.accounts.admit(&self.payers, 0).map(drop),
+            Grounds::Admitted => Ok(()),
         }
     }
 
@@ -154,9 +201,7 @@ impl Permit {
 
     /// Its turns are over: to be called before their end is told, as whoever hears it may ask for the next at once.
     pub(crate) fn end(&self) {
-        if let Some(account) = &self.account {
-            account.quota().free(self.turns.swap(0, Ordering::Relaxed));
-        }
+        self.accounts.free(&self.payers, self.turns.swap(0, Ordering::Relaxed));
     }
 
     /// Whether the key was revoked since.
@@ -207,22 +252,98 @@ mod tests {
     use super::*;
     use crate::keys::{Grant, KeyLimits, Keys, Scopes};
 
-    #[tokio::test]
-    async fn the_turns_of_a_permit_are_over_when_it_is_ended_and_once() {
+    async fn open() -> (tempfile::TempDir, Arc<Keys>, Quotas) {
         let directory = tempfile::TempDir::new().unwrap();
         let store = Store::open(directory.path().join("store.db"), Limits::default()).unwrap();
         let (keys, _) = Keys::open(&store, None).await.unwrap();
+        let keys = Arc::new(keys);
+        let quotas = Quotas::new(store, Arc::clone(&keys), Arc::default());
+        (directory, keys, quotas)
+    }
+
+    #[tokio::test]
+    async fn the_turns_of_a_permit_are_over_when_it_is_ended_and_once() {
+        let (_directory, keys, quotas) = open().await;
         let limits = KeyLimits { turns_max: NonZeroU32::new(1), ..KeyLimits::default() };
-        let key = keys.create(&store, "a caller", Grant { limits, ..Grant::of(Scopes::ALL) }).await.unwrap();
+        let key = keys.create(&quotas.store, "a caller", Grant { limits, ..Grant::of(Scopes::ALL) }).await.unwrap();
         let caller = keys.owner(&key.row.id).unwrap();
-        let quotas = Quotas::new(store, Arc::default());
         let first = quotas.admit(&caller, 1).await.unwrap();
-        let refused = quotas.admit(&caller, 1).await.unwrap_err();
+        let refused = quotas.admit(&caller, 1).await.err().unwrap();
         assert_eq!(refused.code(), Code::ConcurrencyExceeded);
         first.end();
         let _second = quotas.admit(&caller, 1).await.unwrap();
         drop(first);
-        let refused = quotas.admit(&caller, 1).await.unwrap_err();
+        let refused = quotas.admit(&caller, 1).await.err().unwrap();
         assert_eq!(refused.code(), Code::ConcurrencyExceeded, "it does not end the other's turn");
+    }
+
+    mod adversary {
+        use std::num::NonZeroU64;
+
+        use super::*;
+
+        /// Two keys that one key has created, the second over the first.
+        async fn line(keys: &Keys, quotas: &Quotas, limits: KeyLimits) -> [Caller; 3] {
+            let grant = || Grant { limits, ..Grant::of(Scopes::ALL) };
+            let root = keys.create(&quotas.store, "root", grant()).await.unwrap();
+            let root = keys.owner(&root.row.id).unwrap();
+            let child = keys.create_for(&quotas.store, "child", grant(), &root).await.unwrap();
+            let child = keys.owner(&child.row.id).unwrap();
+            let grandchild = keys.create_for(&quotas.store, "grandchild", grant(), &child).await.unwrap();
+            let grandchild = keys.owner(&grandchild.row.id).unwrap();
+            [root, child, grandchild]
+        }
+
+        #[tokio::test]
+        async fn created_keys_share_the_limits_of_the_key_that_created_them() {
+            let (_directory, keys, quotas) = open().await;
+            let limits = KeyLimits { requests_per_minute: NonZeroU32::new(3), ..KeyLimits::default() };
+            let line = line(&keys, &quotas, limits).await;
+            for caller in &line {
+                quotas.admit(caller, 1).await.unwrap();
+            }
+            for caller in &line {
+                // The grandchild has two of its own left, but its ancestors have none.
+                assert_eq!(quotas.admit(caller, 1).await.err().unwrap().code(), Code::RateLimited);
+            }
+        }
+
+        #[tokio::test]
+        async fn a_request_that_an_ancestor_cannot_pay_takes_nothing_of_the_others() {
+            let (_directory, keys, quotas) = open().await;
+            let limits = KeyLimits { turns_max: NonZeroU32::new(2), ..KeyLimits::default() };
+            let [root, child, grandchild] = line(&keys, &quotas, limits).await;
+            let of_root = quotas.admit(&root, 1).await.unwrap();
+            let of_child = quotas.admit(&child, 1).await.unwrap();
+            for _ in 0..3 {
+                let refused = quotas.admit(&grandchild, 1).await.err().unwrap();
+                assert_eq!(refused.code(), Code::ConcurrencyExceeded);
+            }
+            drop((of_root, of_child));
+            let _both = [quotas.admit(&grandchild, 1).await.unwrap(), quotas.admit(&grandchild, 1).await.unwrap()];
+        }
+
+        #[tokio::test]
+        async fn tokens_of_a_created_key_are_spent_by_its_ancestors_also_before_they_were_seen() {
+            let (_directory, keys, quotas) = open().await;
+            let limits = KeyLimits { tokens_per_day: NonZeroU64::new(100), ..KeyLimits::default() };
+            let [root, child, grandchild] = line(&keys, &quotas, limits).await;
+            let day = Moment::now().day().to_string();
+            let used = store::UsageAdded {
+                key: grandchild.key.to_string(),
+                thread: "t".into(),
+                day,
+                input: 30,
+                cached: 0,
+                output: 30,
+                reasoning: 0,
+                turns: 1,
+            };
+            quotas.store.commit(vec![store::Change::Usage(used)]).await.unwrap();
+            drop(quotas.admit(&root, 1).await.unwrap());
+            quotas.accounts.spend(&grandchild.key, 40);
+            assert_eq!(quotas.admit(&root, 1).await.err().unwrap().code(), Code::InsufficientQuota);
+            assert_eq!(quotas.admit(&child, 1).await.err().unwrap().code(), Code::InsufficientQuota);
+        }
     }
 }

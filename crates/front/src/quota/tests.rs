@@ -26,6 +26,11 @@ fn after(start: Instant, millis: u64) -> Moment {
     Moment { steady: start + passed, utc: NOON.after(passed) }
 }
 
+fn admit(quota: &mut Quota, turns: u32, now: Moment) -> Result<Left, Reached> {
+    quota.check(turns, now)?;
+    Ok(quota.take(turns, now))
+}
+
 /// Plays lines such as `1500 ask`, `0 ask 2`, `10 free`, `20 spend 100`: the time is in milliseconds after noon.
 fn check(limits: KeyLimits, spent: u64, script: &str, expected: &Expect) {
     let start = Instant::now();
@@ -36,7 +41,7 @@ fn check(limits: KeyLimits, spent: u64, script: &str, expected: &Expect) {
         let number = |at: usize| words.get(at).map(|word| word.parse::<u32>().unwrap());
         let now = after(start, words[0].parse().unwrap());
         let outcome = match words[1] {
-            "ask" => outcome(quota.admit(number(2).unwrap_or(1), now)),
+            "ask" => outcome(admit(&mut quota, number(2).unwrap_or(1), now)),
             "resume" => outcome(Ok(quota.resume(1, now))),
             "free" => {
                 quota.free(1);
@@ -153,7 +158,7 @@ fn a_clock_that_is_set_back_gives_no_tokens_again() {
     let now = after(Instant::now(), 0);
     let mut quota = Quota::new(limits(0, 0, 10), 10, now);
     let yesterday = Moment { utc: Stamp(NOON.0 - 86_400_000), ..now };
-    assert!(matches!(quota.admit(1, yesterday), Err(Reached::Tokens(_))));
+    assert!(matches!(admit(&mut quota, 1, yesterday), Err(Reached::Tokens(_))));
 }
 
 #[test]
@@ -214,7 +219,7 @@ proptest! {
                     quota.spend(more, now);
                     spent.1 += more;
                 }
-                Step::Ask(count) => match quota.admit(count, now) {
+                Step::Ask(count) => match admit(&mut quota, count, now) {
                     Ok(left) => {
                         running.push(count);
                         admitted.push(millis);
@@ -230,7 +235,7 @@ proptest! {
                     Err(Reached::Requests(wait)) => {
                         let later = Moment { steady: now.steady + wait, ..now };
                         prop_assert!(wait <= Duration::from_secs(60));
-                        prop_assert!(quota.admit(count, later).is_ok());
+                        prop_assert!(admit(&mut quota, count, later).is_ok());
                         running.push(count);
                         millis += u64::try_from(wait.as_millis()).unwrap() + 1;
                         admitted.push(millis);

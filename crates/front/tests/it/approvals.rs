@@ -1,6 +1,6 @@
 //! Approvals over HTTP: shown, decided once, by those who may, and by links that only a person's click uses.
 
-use approvals::{LinkKey, Webhook};
+use approvals::Webhook;
 use front::Settings;
 use front::keys::Scope;
 use serde_json::{Value, json};
@@ -60,7 +60,11 @@ async fn higher_decisions_need_their_scopes() {
     let house = House::open().await;
     let (_, approval) = asking(&house).await;
     let path = format!("/api/approvals/{}/decide", approval["id"].as_str().unwrap());
-    let body = json!({ "verdict": "allow_for_session", "shown_hash": approval["shown_hash"] }).to_string();
+    let for_session = json!({ "verdict": "allow_for_session", "shown_hash": approval["shown_hash"] }).to_string();
+    assert_eq!(house.operator.post(&path, &for_session).await.refusal(), "422 verdict_not_offered");
+    let words = ["touch", "x"];
+    let amended = json!({ "verdict": "allow_with_amendment", "words": words, "shown_hash": approval["shown_hash"] });
+    let body = amended.to_string();
     let operator = house.caller(&[Scope::Use, Scope::Operate]).await;
     assert_eq!(operator.post(&path, &body).await.refusal(), "403 scope_missing");
     let own = operator.post("/api/turns", r#"{"prompt":"[[shell touch y]]"}"#).await.json();
@@ -87,8 +91,7 @@ async fn a_link_decides_when_it_is_posted_to_and_only_then() {
     let (post, links) = (inbox.local_addr().unwrap(), listener.local_addr().unwrap());
     let webhook =
         Webhook::new(&format!("http://{post}/"), None, &format!("http://{links}/api/approvals/by-token/")).unwrap();
-    let deciding =
-        approvals::Settings { webhook: Some(webhook), link_key: LinkKey::generate(), ..approvals::Settings::default() };
+    let deciding = approvals::Settings { webhook: Some(webhook), ..approvals::Settings::default() };
     let house = House::at(listener, Settings::default(), deciding).await;
     let (_, approval) = asking(&house).await;
     let message = timeout(LONG, received(&inbox)).await.expect("the webhook is told");

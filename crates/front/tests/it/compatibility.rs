@@ -30,5 +30,7 @@ async fn cells(lab: &Lab) -> Cells {
         ("caller gone", cell(checks::caller_gone(lab)).await),
         ("provider errors", cell(checks::provider_errors(lab)).await),
         ("plain model", cell(checks::plain_model(lab)).await),
+        ("private files", cell(checks::private_files(lab)).await),
+        ("project configuration", cell(checks::project_configuration(lab)).await),
     ]
 }

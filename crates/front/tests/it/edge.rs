@@ -136,7 +136,7 @@ async fn errors_are_told_in_one_form() {
 
 #[tokio::test]
 async fn every_route_asks_for_what_it_needs_whatever_carries_the_key() {
-    let attempts = AttemptLimits { failures_max: u32::MAX, ..AttemptLimits::default() };
+    let attempts = AttemptLimits { failures_max: u32::MAX, failures_in_all_max: u32::MAX, ..AttemptLimits::default() };
     let requests = RequestLimits { attempts, ..RequestLimits::default() };
     let house = House::with(Settings { requests, ..Settings::default() }, approvals::Settings::default()).await;
     let limited = house.caller(&[Scope::Use]).await;

@@ -33,17 +33,17 @@ async fn a_key_is_made_told_once_listed_without_its_text_and_revoked() {
     let listed = house.operator.get("/api/keys").await;
     assert!(!listed.body.contains(caller.key.rsplit('_').next().unwrap()), "{}", listed.body);
     let mut listed = house.check(&listed, "Keys").await;
-    for changing in ["id", "created_at"] {
+    for changing in ["id", "principal", "created_at"] {
         listed["keys"][0][changing].take();
     }
-    expect![[r#"{"keys":[{"created_at":null,"id":null,"limits":{"requests_per_minute":60,"tokens_per_day":1000000,"turns_max":null},"name":"for the chat program","profiles":["quiet"],"revoked_at":null,"scopes":["use","approvals:own"]}]}"#]]
+    expect![[r#"{"keys":[{"created_at":null,"id":null,"limits":{"requests_per_minute":60,"tokens_per_day":1000000,"turns_max":null},"name":"for the chat program","parent":"chosen","principal":null,"profiles":["quiet"],"revoked_at":null,"scopes":["use","approvals:own"]}]}"#]]
     .assert_eq(&listed.to_string());
 
     let path = format!("/api/keys/{}/revoke", caller.id());
-    let revoked = house.check(&house.operator.post(&path, "").await, "Key").await;
+    let revoked = house.check(&house.operator.post(&path, "").await, "KeyRevoked").await;
     assert_eq!(caller.get("/api/turns").await.refusal(), "401 invalid_api_key");
-    assert_eq!(house.check(&house.operator.post(&path, "").await, "Key").await, revoked, "once is enough");
-    assert_eq!(house.operator.get("/api/keys").await.json()["keys"][0], revoked);
+    assert_eq!(house.check(&house.operator.post(&path, "").await, "KeyRevoked").await, revoked, "once is enough");
+    assert_eq!(house.operator.get("/api/keys").await.json()["keys"][0]["revoked_at"], revoked["revoked_at"]);
     let again = House::reopen(house.stop().await).await;
     let caller = Caller { address: again.operator.address, ..caller };
     assert_eq!(caller.get("/api/turns").await.refusal(), "401 invalid_api_key");
@@ -53,7 +53,7 @@ async fn a_key_is_made_told_once_listed_without_its_text_and_revoked() {
 #[tokio::test]
 async fn an_order_for_a_key_that_cannot_be_made_is_refused_with_the_reason() {
     let house = House::open().await;
-    let operator = house.caller(&[Scope::Operate, Scope::Use]).await;
+    let operator = house.caller(&[Scope::Operate, Scope::Use, Scope::Keys]).await;
     let mut told = String::new();
     for order in [
         json!({ "name": "" }),
@@ -74,7 +74,7 @@ async fn an_order_for_a_key_that_cannot_be_made_is_refused_with_the_reason() {
         400 invalid_value `name` must have 1 to 100 characters
         400 invalid_value `name` must have 1 to 100 characters
         400 invalid_value `scopes`: a key without any would be of no use
-        400 invalid_value `scopes`: there is no scope "everything"; there are: use, operate, approvals:session, approvals:own, tools
+        400 invalid_value `scopes`: there is no scope "everything"; there are: use, operate, approvals:session, approvals:own, tools, keys
         403 scope_missing this key lacks the scope `approvals:session` and cannot give it; use a key that has it
         400 invalid_value `profiles`: name at least one, or leave it out for every one
         400 invalid_value `profiles`: there is no profile "loud"; there are: asking, quiet
@@ -114,7 +114,7 @@ async fn a_key_whose_limits_cannot_be_read_is_not_valid() {
 async fn a_key_uses_its_own_profiles_alone() {
     let house = House::open().await;
     let profiles: Arc<[Box<str>]> = ["quiet".into()].into();
-    let scopes = Scopes::of(&[Scope::Use, Scope::Operate]);
+    let scopes = Scopes::of(&[Scope::Use, Scope::Operate, Scope::Keys]);
     let caller = house.caller_with(Grant { profiles: Some(profiles), ..Grant::of(scopes) }).await;
     let start = async |order: serde_json::Value| caller.post("/api/turns", &order.to_string()).await;
     for allowed in [json!({ "prompt": "[[text]]" }), json!({ "prompt": "[[text]]", "profile": "quiet" })] {

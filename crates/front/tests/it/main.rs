@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that unwraps fails and says where")]
 
+mod adversary;
 mod approvals;
 mod chat;
 #[cfg(feature = "real-codex")]

@@ -81,6 +81,23 @@ impl House {
         settings: Settings,
         deciding: approvals::Settings,
     ) -> Self {
+        let house = Self::build(plan, directory, listener, settings, deciding).await;
+        house.until_ready().await;
+        house
+    }
+
+    /// With workers of its own that never become ready.
+    pub(crate) async fn of_unready(plan: Plan, directory: TempDir, listener: TcpListener, settings: Settings) -> Self {
+        Self::build(plan, directory, listener, settings, approvals::Settings::default()).await
+    }
+
+    async fn build(
+        plan: Plan,
+        directory: TempDir,
+        listener: TcpListener,
+        settings: Settings,
+        deciding: approvals::Settings,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let store = Store::open(directory.path().join("store.db"), store::Limits::default()).unwrap();
         let feed = Feed::new(Feed::LIMITS);
@@ -115,9 +132,7 @@ impl House {
             let _ = stopped.await;
         }));
         let operator = Caller { address, key: KEY.into() };
-        let house = Self { operator, keys, store, pool, tools, stop, serving, directory };
-        house.until_ready().await;
-        house
+        Self { operator, keys, store, pool, tools, stop, serving, directory }
     }
 
     /// One with a key of their own.
@@ -229,6 +244,7 @@ pub(crate) fn plan(directory: &Path) -> Plan {
         cwd: directory.into(),
         turns_max: 8,
         threads_loaded_max: 64,
+        user: None,
         rlimits: Rlimits::default(),
         tools: None,
     };
@@ -243,10 +259,16 @@ pub(crate) fn plan(directory: &Path) -> Plan {
         decision_timeout: None,
         is_plain: false,
         shows_work: true,
+        readable: Vec::new(),
+        trusted_projects: Vec::new(),
+        network: false,
+        allow_unconfined: false,
     };
+    let project = directory.join("project");
+    fs::create_dir_all(&project).unwrap();
     let quiet = Profile {
         name: "quiet".into(),
-        cwd: Some(directory.join("home").to_str().unwrap().into()),
+        cwd: Some(project.to_str().unwrap().into()),
         sandbox: Sandbox::WorkspaceWrite,
         approval_policy: ApprovalPolicy::Never,
         ..asking.clone()
@@ -256,6 +278,7 @@ pub(crate) fn plan(directory: &Path) -> Plan {
         profiles: vec![asking, quiet],
         limits: Limits::default(),
         state_dir: directory.into(),
+        private: Vec::new(),
         client_version: "1.0".into(),
     }
 }

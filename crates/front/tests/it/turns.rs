@@ -192,9 +192,12 @@ async fn a_thread_goes_on_with_the_profile_that_it_began_with() {
     let again = house.operator.post("/api/turns", &again).await;
     assert_eq!(again.status, 201, "{}", again.body);
     let resumed = frame(&house, "thread/resume").await;
-    assert_eq!(resumed["params"]["sandbox"], "workspace-write", "{resumed}");
+    let files = &resumed["params"]["config"]["permissions"]["switchboard"]["filesystem"];
+    assert_eq!(resumed["params"].get("sandbox"), None, "a sandbox would displace the profile: {resumed}");
     assert_eq!(resumed["params"]["approvalPolicy"], "never", "{resumed}");
-    assert_eq!(resumed["params"]["cwd"], house.directory.path().join("home").to_str().unwrap());
+    let project = house.directory.path().join("project").canonicalize().unwrap();
+    assert_eq!(files[project.to_str().unwrap()], "write", "{resumed}");
+    assert_eq!(resumed["params"]["cwd"], project.to_str().unwrap());
     house.stop().await;
 }
 
@@ -202,7 +205,7 @@ async fn a_thread_goes_on_with_the_profile_that_it_began_with() {
 async fn only_an_operator_chooses_a_directory_beyond_the_profiles() {
     let house = House::open().await;
     let caller = house.caller(&[Scope::Use]).await;
-    let inside = house.directory.path().join("home");
+    let inside = house.directory.path().join("project");
     let link = house.directory.path().join("link");
     std::os::unix::fs::symlink("/", &link).unwrap();
     let order = |cwd: &std::path::Path| serde_json::json!({ "prompt": "[[text]]", "cwd": cwd }).to_string();

@@ -1,6 +1,6 @@
 //! A server for one version, its model, and requests to it whose refusals are obstacles.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use codex::{ApprovalPolicy, Sandbox};
 use front::Settings;
@@ -15,16 +15,18 @@ use workers::{Group, Plan, Profile};
 use crate::http::{Answer, Events};
 use crate::support::{House, plan};
 
-/// The profiles: an agent, and a plain model.
+/// The profiles: an agent, a plain model, and an agent that writes.
 pub(crate) const AGENT: &str = "codex";
 pub(crate) const PLAIN: &str = "codex-plain";
+/// An agent that may write to a directory of its own.
+pub(crate) const WRITER: &str = "writer";
 
 const CHAT: &str = "/v1/chat/completions";
 
 pub(crate) struct Lab {
     pub(crate) house: House,
     model: StandIn,
-    _workplace: Workplace,
+    pub(crate) workplace: Workplace,
 }
 
 impl Lab {
@@ -38,7 +40,7 @@ impl Lab {
             let directory = TempDir::new().unwrap();
             let plan = real(plan(directory.path()), binary, &workplace);
             let house = House::of(plan, directory, listener, Settings::default(), approvals::Settings::default()).await;
-            let lab = Self { house, model, _workplace: workplace };
+            let lab = Self { house, model, workplace };
             (checks(&lab).await, lab)
         });
         runtime.block_on(lab.house.stop());
@@ -91,8 +93,17 @@ fn real(plan: Plan, binary: &Path, workplace: &Workplace) -> Plan {
         is_plain: name == PLAIN,
         ..plan.profiles[0].clone()
     };
-    let profiles = vec![profile(AGENT), profile(PLAIN)];
+    let workspace = writers_workspace(workplace);
+    std::fs::create_dir(&workspace).unwrap();
+    let cwd = Some(workspace.to_str().unwrap().into());
+    let writer = Profile { sandbox: Sandbox::WorkspaceWrite, cwd, ..profile(WRITER) };
+    let profiles = vec![profile(AGENT), profile(PLAIN), writer];
     Plan { groups: plan.groups.into_iter().map(own).collect(), profiles, ..plan }
+}
+
+/// Where the agent that writes works.
+pub(crate) fn writers_workspace(workplace: &Workplace) -> PathBuf {
+    workplace.home().join("workspace")
 }
 
 /// A request with these messages.
