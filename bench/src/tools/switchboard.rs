@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::program::{Running, beside, program};
 
-pub(super) const KEY: &str = "the-key-of-this-benchmark";
+pub(super) const KEY: &str = "the-key-of-this-benchmark-0123456789abcdef";
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const READY_LOOK: Duration = Duration::from_millis(5);
 

@@ -1,6 +1,7 @@
 //! The two ways to a turn: through a pool, and through a client alone.
 
 use std::ffi::OsString;
+use std::fs;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -35,7 +36,10 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn new() -> Result<Self> {
-        Ok(Self { directory: Arc::new(TempDir::new()?), program: std::env::current_exe()?.into() })
+        let directory = TempDir::new()?;
+        fs::create_dir(directory.path().join("home"))?;
+        fs::create_dir(directory.path().join("work"))?;
+        Ok(Self { directory: Arc::new(directory), program: std::env::current_exe()?.into() })
     }
 
     fn path(&self) -> PathBuf {
@@ -138,12 +142,14 @@ fn plan(place: &Place) -> Plan {
         args: vec!["demo-worker".into()],
         transport: Transport::Stdio,
         count: 1,
-        codex_home: Some(place.path()),
+        codex_home: Some(place.path().join("home")),
         env: Vec::new(),
-        cwd: place.path(),
+        // No agent may work in a home of workers.
+        cwd: place.path().join("work"),
         turns_max: TURNS_MAX,
         // Neither way unloads what it has loaded.
         threads_loaded_max: usize::MAX,
+        user: None,
         rlimits: Rlimits::default(),
         tools: None,
     };
@@ -152,6 +158,7 @@ fn plan(place: &Place) -> Plan {
         profiles: Vec::new(),
         limits: Limits::default(),
         state_dir: place.path(),
+        private: Vec::new(),
         client_version: "0".into(),
     }
 }

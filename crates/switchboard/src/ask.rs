@@ -46,7 +46,7 @@ pub(crate) struct Ask {
     /// server answers, or "demo" if none runs
     #[arg(long)]
     worker: Option<Worker>,
-    /// Ask this server, such as http://127.0.0.1:4180; its key is SWITCHBOARD_KEY
+    /// Ask this server, such as `https://gateway.example.com`; its key is SWITCHBOARD_KEY
     #[arg(long, value_name = "URL", conflicts_with = "worker")]
     server: Option<String>,
     /// Go on with this thread; its id is in the `turn_started` event that --json prints
@@ -75,7 +75,7 @@ pub(crate) fn run(ask: &Ask) -> ExitCode {
     match runtime.and_then(|runtime| runtime.block_on(answer(ask, prompt))) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("switchboard: {error}");
+            crate::print::complain(&error);
             ExitCode::FAILURE
         }
     }
@@ -114,7 +114,9 @@ async fn answer(ask: &Ask, prompt: Result<String>) -> io::Result<ExitCode> {
 async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: &mut Screen) -> Result<TurnStatus> {
     let prompt = prompt?;
     let cwd = directory(&ask.cd)?;
-    let config = config::load(ask.config.as_deref(), Vec::new())?.config;
+    let resolved = config::load(ask.config.as_deref(), Vec::new())?;
+    let private = resolved.boundaries().private_paths();
+    let config = resolved.config;
     if let Some(server) = server(ask, &config)? {
         ensure!(ask.env.is_empty(), "--env is for a worker of your own: choose one with --worker, or leave --env out");
         let (thread, model) = (ask.thread.as_deref(), ask.model.as_deref());
@@ -139,6 +141,7 @@ async fn play(ask: &Ask, prompt: Result<String>, signals: &mut Signals, screen: 
         ));
     }
     let options = ThreadOptions { model: ask.model.clone(), ..ThreadOptions::in_directory(&cwd) };
+    let options = workers::confine(&client, &options, &private).await?;
     Play::new(client, signals, screen).run(options, ask.thread.as_deref(), &prompt).await
 }
 

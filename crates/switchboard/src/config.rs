@@ -1,5 +1,6 @@
 //! The configuration: what was typed (a file, variables, flags) is read once and becomes what it means.
 
+mod acceptance;
 mod kind;
 mod load;
 mod meaning;
@@ -12,13 +13,14 @@ mod secret;
 mod tests;
 mod variables;
 mod watch;
+mod writable;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use approvals::Rules;
-use front::Origin;
+use front::{Origin, TlsFiles};
 use toml::de::DeTable;
 use workers::{Profile, Transport};
 
@@ -32,6 +34,7 @@ use reading::Reading;
 pub(crate) use reading::{File, Flag, Section, Typed};
 pub(crate) use secret::{Secret, public_address};
 pub(crate) use watch::Watch;
+use writable::Boundaries;
 
 use crate::worker::Worker;
 
@@ -43,6 +46,10 @@ pub(crate) struct Config {
     pub(crate) hosts: Vec<String>,
     /// Whose web pages may ask us.
     pub(crate) cors_origins: Vec<Origin>,
+    /// Whether other machines may connect without TLS.
+    allow_clear_text: bool,
+    /// What callers are encrypted with; none is clear text.
+    pub(crate) tls: Option<TlsFiles>,
     pub(crate) state_dir: PathBuf,
     /// The one key of a single-key installation.
     pub(crate) key: Option<Secret>,
@@ -69,6 +76,8 @@ pub(crate) struct Group {
     pub(crate) count: usize,
     pub(crate) codex_home: Option<PathBuf>,
     pub(crate) cwd: PathBuf,
+    /// The user that its workers run as, if not ours.
+    pub(crate) user: Option<String>,
     /// Variables of ours that its workers may see.
     pub(crate) env: Vec<String>,
     /// Whether its workers have the tools of tool servers.
@@ -146,8 +155,21 @@ pub(crate) struct Resolved {
     pub(crate) sections: Vec<Section>,
     /// What looks like a mistake but harms nobody.
     pub(crate) warnings: Vec<String>,
+    /// What keeps a server from starting. Commands that ask one elsewhere can use the configuration all the same.
+    obstacles: Vec<Problem>,
     /// The file that was read, if there was one.
     pub(crate) file: Option<PathBuf>,
+    /// The SHA-256 of its content.
+    pub(crate) content_hash: Option<String>,
+    /// Where the file is looked for, also if there is none.
+    pub(crate) location: Option<PathBuf>,
+}
+
+impl Resolved {
+    /// What agents may write to, and what they must not find there.
+    pub(crate) fn boundaries(&self) -> Boundaries {
+        Boundaries::of(&self.config, self.location.as_deref())
+    }
 }
 
 /// Reads what was typed; everything that is wrong with it is told at once.
@@ -167,15 +189,35 @@ pub(crate) fn resolve(typed: &Typed) -> Result<Resolved, Problems> {
     let mut reading = Reading::new(typed, root.get_ref());
     let config = meaning::config(&mut reading, &typed.variables);
     let mut warnings = std::mem::take(&mut reading.warnings);
+    let obstacles = std::mem::take(&mut reading.obstacles);
     let sections = reading.finish().map_err(Problems)?;
     warnings.extend(variables::unknown(&typed.variables, &sections));
-    warnings.extend(clear_text(config.listen));
-    Ok(Resolved { config, sections, warnings, file: typed.file.as_ref().map(|file| file.path.clone()) })
+    let file = typed.file.as_ref().map(|file| file.path.clone());
+    let content_hash = typed.file.as_ref().map(|file| acceptance::hash(&file.text));
+    Ok(Resolved { config, sections, warnings, obstacles, content_hash, location: file.clone(), file })
 }
 
-/// What must be known by whoever lets others than this machine connect.
-fn clear_text(listen: SocketAddr) -> Option<String> {
-    let warn =
-        || format!("keys travel to {listen} in clear text: listen on loopback, with a proxy that speaks TLS before it");
-    (!listen.ip().is_loopback()).then(warn)
+impl Resolved {
+    /// Whether a server may be started with it.
+    ///
+    /// # Errors
+    /// Everything that speaks against it.
+    pub(crate) fn may_serve(&mut self) -> Result<(), Problems> {
+        let obstacles = std::mem::take(&mut self.obstacles);
+        if obstacles.is_empty() { Ok(()) } else { Err(Problems(obstacles)) }
+    }
+}
+
+impl Config {
+    /// Where this server is reached at an address.
+    pub(crate) fn url_at(&self, address: SocketAddr) -> String {
+        meaning::url(self.tls.is_some(), address)
+    }
+
+    /// What must be known by whoever lets others than this machine connect.
+    pub(crate) fn clear_text(&self) -> Option<String> {
+        let is_exposed = self.tls.is_none() && !self.listen.ip().to_canonical().is_loopback();
+        let is_allowed = is_exposed && self.allow_clear_text;
+        is_allowed.then(|| format!("keys and prompts travel to {} in clear text", self.listen))
+    }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Doctor {
 /// Runs the command.
 pub(crate) async fn run(doctor: &Doctor) -> Result<ExitCode> {
     let findings = match load(doctor.config.as_deref(), Vec::new()) {
-        Ok(resolved) => examine(&resolved).await,
+        Ok(mut resolved) => examine(&mut resolved).await,
         Err(error) => {
             vec![Finding::problem("configuration", format!("{error:#}"), "correct it, or name another with --config")]
         }
@@ -43,9 +43,11 @@ pub(crate) async fn run(doctor: &Doctor) -> Result<ExitCode> {
     Ok(if is_ill { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-async fn examine(resolved: &Resolved) -> Vec<Finding> {
-    let config = &resolved.config;
+async fn examine(resolved: &mut Resolved) -> Vec<Finding> {
     let mut findings = configuration(resolved);
+    findings.extend(boundaries(resolved));
+    let config = &resolved.config;
+    findings.extend(machine::network(config));
     findings.push(machine::state_directory(&config.state_dir));
     let server = machine::server(&config.state_dir).await;
     match server {
@@ -59,14 +61,38 @@ async fn examine(resolved: &Resolved) -> Vec<Finding> {
     findings
 }
 
-fn configuration(resolved: &Resolved) -> Vec<Finding> {
-    let what = match &resolved.file {
-        Some(file) => format!("{} is right", file.display()),
-        None => "no file, all defaults".into(),
+/// What `serve` checks before it starts.
+fn boundaries(resolved: &Resolved) -> Vec<Finding> {
+    const CHECK: &str = "confinement";
+    let of_warning =
+        |warning: String| Finding::warning(CHECK, warning, "do what it says, or accept what SECURITY.md says of it");
+    let boundaries = resolved.boundaries();
+    match boundaries
+        .check()
+        .map(|warnings| warnings.into_iter().chain(boundaries.warnings_of_files()).collect::<Vec<_>>())
+    {
+        Ok(warnings) if warnings.is_empty() => {
+            vec![Finding::ok(CHECK, "no agent may write to configuration, state or a codex_home")]
+        }
+        Ok(warnings) => warnings.into_iter().map(of_warning).collect(),
+        Err(problems) => {
+            vec![Finding::problem(CHECK, problems.to_string(), "do what each line says; the server does not start so")]
+        }
+    }
+}
+
+fn configuration(resolved: &mut Resolved) -> Vec<Finding> {
+    const CHECK: &str = "configuration";
+    let first = match (resolved.may_serve(), &resolved.file) {
+        (Err(problems), _) => {
+            Finding::problem(CHECK, problems.to_string(), "fix each problem; `serve` refuses to start until then")
+        }
+        (Ok(()), Some(file)) => Finding::ok(CHECK, format!("{} is right", file.display())),
+        (Ok(()), None) => Finding::ok(CHECK, "no file, all defaults"),
     };
     let warnings = resolved
         .warnings
         .iter()
-        .map(|warning| Finding::warning("configuration", warning.clone(), "correct its name, or unset it"));
-    [Finding::ok("configuration", what)].into_iter().chain(warnings).collect()
+        .map(|warning| Finding::warning(CHECK, warning.clone(), "correct its name, or unset it"));
+    [first].into_iter().chain(warnings).collect()
 }

@@ -6,7 +6,6 @@ mod ask;
 mod bench;
 mod config;
 mod doctor;
-mod escape;
 mod logs;
 mod object;
 mod operate;
@@ -52,6 +51,8 @@ enum Command {
     Keys(operate::keys::Keys),
     /// Show how many tokens the keys of a running server have used
     Usage(operate::usage::Usage),
+    /// Show what the configuration file says that is not in effect, and accept it
+    Config(operate::config::Config),
     /// List the MCP tool servers, check them, call their tools, or offer them to an MCP client
     Tools(tools::Tools),
     /// Look for what is wrong here, and say what to do
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Command::Approvals(approvals) => wait_for(operate::approvals::run(&approvals)),
         Command::Keys(keys) => wait_for(operate::keys::run(&keys)),
         Command::Usage(usage) => wait_for(operate::usage::run(&usage)),
+        Command::Config(config) => wait_for(operate::config::run(&config)),
         Command::Tools(tools) => tools::run(&tools),
         Command::Doctor(doctor) => wait_for(doctor::run(&doctor)),
         Command::Bench(bench) => wait_for_many(bench::run(&bench)),
@@ -105,7 +107,7 @@ fn finish(mut runtime: tokio::runtime::Builder, command: impl Future<Output = Re
     let runtime = runtime.enable_all().build();
     let done = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(command));
     done.unwrap_or_else(|error| {
-        eprintln!("switchboard: {error:#}");
+        crate::print::complain(&error);
         ExitCode::FAILURE
     })
 }

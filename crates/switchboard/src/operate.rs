@@ -1,6 +1,9 @@
 //! The commands of an operator: what they ask of a running server, and how its answers are printed.
 
+#[cfg(test)]
+pub(crate) mod adversary;
 pub(crate) mod approvals;
+pub(crate) mod config;
 pub(crate) mod keys;
 pub(crate) mod threads;
 pub(crate) mod usage;
@@ -14,10 +17,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
+use supervise::escaped;
 
 use crate::config::{Secret, load};
-use crate::escape::escaped_line;
-use crate::print::{Form, print};
+use crate::print::{Form, escaped_json, print};
 use crate::server::{Server, ServerError};
 
 /// The exit code of a command that finds no server.
@@ -25,14 +28,15 @@ const NO_SERVER: u8 = 3;
 
 /// What the help of each of these commands ends with.
 pub(crate) const EXIT_CODES: &str = "\
-The server is found by its state directory; --server names another one, with its key in SWITCHBOARD_KEY.
+The server is reached by the control socket in its state directory; --server names another one, with its key in SWITCHBOARD_KEY.
 
 Exit codes: 0 done; 1 refused or failed; 3 no server runs here.";
 
 /// Which server to ask, and how to print its answers.
 #[derive(Args)]
 pub(crate) struct ServerFlags {
-    /// The server, such as http://127.0.0.1:4180; its key is SWITCHBOARD_KEY
+    /// The server, such as `https://gateway.example.com` (`http://` to this machine alone); its key is SWITCHBOARD_KEY, and
+    /// SSL_CERT_FILE names an authority of your own
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) server: Option<String>,
     /// The configuration file, if not the usual one
@@ -65,14 +69,14 @@ impl ServerFlags {
     {
         let server = match self.find()? {
             Err(error @ ServerError::NotRunning(_)) => {
-                eprintln!("switchboard: {error}");
+                crate::print::complain(&error);
                 return Ok(ExitCode::from(NO_SERVER));
             }
             found => found?,
         };
         let answer = ask(server).await.map_err(Into::into)?;
         print(&match Form::of(self.json) {
-            Form::Json => format!("{answer}\n"),
+            Form::Json => escaped_json(&answer) + "\n",
             Form::Text => to_text(&answer),
         })?;
         Ok(ExitCode::SUCCESS)
@@ -83,8 +87,8 @@ impl ServerFlags {
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "–".into(),
-        Value::String(text) => escaped_line(text),
-        other => other.to_string(),
+        Value::String(text) => escaped(text),
+        other => escaped(&other.to_string()),
     }
 }
 

@@ -1,6 +1,10 @@
 //! What a command prints, all at once.
 
+use std::fmt;
 use std::io::{self, Write as _};
+
+use serde_json::Value;
+use supervise::escaped_lines;
 
 /// Who reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,26 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed,
     }
+}
+
+/// Says on stderr what went wrong. The text may come from a server, a worker or a file.
+pub(crate) fn complain(error: &dyn fmt::Display) {
+    eprintln!("switchboard: {}", escaped_lines(&format!("{error:#}")));
+}
+
+/// JSON that any terminal may show: whatever is not ASCII is written as `\\u`, which means the same to a program.
+pub(crate) fn escaped_json(value: &Value) -> String {
+    let mut text = String::new();
+    for char in value.to_string().chars() {
+        // Outside of strings JSON is printable ASCII, and inside of them serde_json has escaped the controls below a space.
+        if char == ' ' || char.is_ascii_graphic() {
+            text.push(char);
+        } else {
+            let mut units = [0; 2];
+            text.extend(char.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    text
 }
 
 /// Rows below a heading, each column as wide as it must be.

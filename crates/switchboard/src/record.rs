@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) fn run(record: &Record) -> ExitCode {
     let exit = match start(record) {
         Ok(exit) => exit,
         Err(error) => {
-            eprintln!("switchboard: {error:#}");
+            crate::print::complain(&error);
             return ExitCode::FAILURE;
         }
     };
@@ -79,11 +79,12 @@ fn start(record: &Record) -> Result<Exit> {
 /// The worker is to find all that it would find without us.
 fn launch(command: &[OsString]) -> Result<Launch> {
     let (program, args) = command.split_first().context("name the worker's command behind `--`")?;
+    let native = codex::native::locate(Path::new(program), env::var_os("PATH").as_deref());
     Ok(Launch {
-        program: program.clone(),
+        program: native.binary.into(),
         args: args.into(),
         cwd: env::current_dir().context("the current directory cannot be used")?,
-        env: env::vars_os().collect(),
+        env: env::vars_os().chain(native.env).collect(),
         owner: Owner::generate(),
         rlimits: Rlimits::default(),
     })

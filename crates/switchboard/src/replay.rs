@@ -33,7 +33,7 @@ pub(crate) fn run(replay: &Replay) -> ExitCode {
     match load(&replay.file).and_then(|recording| answer(Play::new(recording))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("switchboard: {error:#}");
+            crate::print::complain(&error);
             ExitCode::FAILURE
         }
     }

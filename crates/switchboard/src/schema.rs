@@ -48,7 +48,7 @@ pub(crate) fn run(schema: &Schema) -> ExitCode {
     match text.and_then(|text| print(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("switchboard: {error:#}");
+            crate::print::complain(&error);
             ExitCode::FAILURE
         }
     }

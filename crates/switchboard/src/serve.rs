@@ -14,22 +14,23 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use approvals::Approvals;
 use clap::Args;
 use front::keys::Keys;
-use front::{Feed, Front, NewKey};
+use front::{ConfigRequest, ControlSocket, Feed, Front, Listeners, NewKey, Tls};
 use serde_json::json;
 use store::Store;
-use supervise::{Adoption, Ledger, Leftovers};
+use supervise::{Adoption, ControlPeerPolicy, Ledger, Leftovers};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use workers::Pool;
+use tokio::sync::{mpsc, oneshot};
+use workers::{Pool, WorkerTokens};
 
 use crate::config::{self, Config, Flag, Resolved, Watch};
 use crate::print::{Form, print};
-use crate::server::{Announced, Announcement, announce};
+use crate::server::{Announced, Announcement, ControlSocketGuard, announce, bind_control, remove_left_behind};
 use crate::signals::Signals;
 use crate::{STORE_FILE, logs};
 
@@ -68,13 +69,17 @@ pub(crate) struct Serve {
 
 /// Runs the command.
 pub(crate) async fn run(serve: &Serve) -> Result<ExitCode> {
-    let resolved = config::load(serve.config.as_deref(), serve.flags())?;
+    let mut resolved = config::load(serve.config.as_deref(), serve.flags())?;
     if serve.print_config {
         print(&resolved.print())?;
         return Ok(ExitCode::SUCCESS);
     }
+    resolved.may_serve()?;
+    let boundaries = resolved.boundaries();
+    resolved.warnings.extend(boundaries.check()?.into_iter().chain(boundaries.warnings_of_files()));
     logs::start(&resolved.config.log);
-    resolved.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    resolved.warnings.iter().for_each(|warning| tracing::warn!(%warning, "configuration warning"));
+    resolved.config.clear_text().iter().for_each(|warning| tracing::warn!(%warning, "listening in clear text"));
     let mut signals = Signals::new()?;
     let watch = Watch::new(serve.config.as_deref(), serve.flags(), &resolved);
     let running = tokio::select! {
@@ -101,24 +106,31 @@ impl Serve {
 /// Everything that runs.
 struct Running {
     config: Config,
-    address: SocketAddr,
-    listener: TcpListener,
+    /// Where callers reach it.
+    url: String,
+    listeners: Listeners,
     front: Front,
     /// Tells when other tool servers are configured.
     watch: Watch,
+    /// What operators ask of it.
+    config_requests: mpsc::Receiver<ConfigRequest>,
     /// The key that the first start has made.
     first_key: Option<NewKey>,
     /// The groups in whose place the demo worker runs.
     replaced: Vec<parts::Replaced>,
-    /// What ends with the server.
-    _rest: (Announced, Adoption),
+    /// What ends with the server. The ledger is last: its lock keeps the next server from what the others remove.
+    _rest: (Announced, ControlSocketGuard, Adoption, Ledger),
 }
 
 impl Running {
     async fn start(resolved: Resolved, watch: Watch) -> Result<Self> {
+        let private = resolved.boundaries().private_paths();
         let mut config = resolved.config;
+        let tls = config.tls.clone().map(Tls::load).transpose()?;
         let adoption = supervise::adopt_orphans().context("cannot become the parent of orphans")?;
         let (ledger, leftovers) = Ledger::open(&config.state_dir)?;
+        let unusable = || format!("cannot write into {}", config.state_dir.display());
+        remove_left_behind(&config.state_dir).with_context(unusable)?;
         reap(leftovers).await?;
         let listener = listen(config.listen).await?;
         let address = listener.local_addr()?;
@@ -127,7 +139,9 @@ impl Running {
         let settings = parts::approvals(&config, &ledger, address)?;
         let approvals = Approvals::open(store.clone(), settings, journal::of_approvals(&feed)).await?;
         let (keys, first_key) = Keys::open(&store, config.key.as_ref().map(config::Secret::reveal)).await?;
-        let token = keys.add_local()?.reveal().to_owned();
+        keys.add_local()?;
+        let tokens = WorkerTokens::default();
+        let keys = Arc::new(keys.with_workers(tokens.clone()));
         let tools = tools::Host::start(tools::Plan {
             servers: config.tools.clone(),
             limits: config.limits.tools.clone(),
@@ -137,20 +151,27 @@ impl Running {
             notify: journal::of_tools(&feed),
         });
         let replaced = parts::replace_missing(&mut config.groups);
-        let plan = parts::plan(&config, access::to_tools(&config, address, &keys)?)?;
-        let pool = Pool::start(plan, store.clone(), approvals.clone(), ledger, journal::of_workers(&feed));
-        let settings = parts::front(&config);
-        let front = Front { pool, tools, approvals, store, feed, keys: Arc::new(keys), settings };
-        let announcement = Announcement { address, pid: std::process::id(), token };
-        let announced = announce(&config.state_dir, &announcement)
-            .with_context(|| format!("cannot write into {}", config.state_dir.display()))?;
-        tracing::info!(%address, state_dir = %config.state_dir.display(), "serving");
-        Ok(Self { config, address, listener, front, watch, first_key, replaced, _rest: (announced, adoption) })
+        let workers = access::listen(&config).await?;
+        let tools_address = workers.as_ref().map_or(Ok(address), TcpListener::local_addr)?;
+        let plan = parts::plan(&config, access::to_tools(&config, tools_address, &tokens), private)?;
+        let pool = Pool::start(plan, store.clone(), approvals.clone(), ledger.clone(), journal::of_workers(&feed));
+        let (sender, config_requests) = front::config_requests();
+        let settings = front::Settings { config_requests: Some(sender), ..parts::front(&config) };
+        let front = Front { pool, tools, approvals, store, feed, keys, settings };
+        let (control, bound) = bind_control(&config.state_dir).with_context(unusable)?;
+        let control = ControlSocket::new(control, ControlPeerPolicy::new(ledger.clone())?)?;
+        let url = config.url_at(address);
+        let announcement = Announcement { url: url.clone(), pid: std::process::id(), started_ms: unix_ms() };
+        let announced = announce(&config.state_dir, &announcement).with_context(unusable)?;
+        let listeners = Listeners { tcp: listener, tls, workers, control: Some(control) };
+        tracing::info!(url, state_dir = %config.state_dir.display(), "serving");
+        let rest = (announced, bound, adoption, ledger);
+        Ok(Self { config, url, listeners, front, watch, config_requests, first_key, replaced, _rest: rest })
     }
 
     /// What whoever starts it is told: where it serves, and the key that is shown once.
     fn welcome(&self, form: Form) -> String {
-        let url = format!("http://{}", self.address);
+        let url = &self.url;
         let key = self.first_key.as_ref().map(|key| key.secret.reveal());
         if let Form::Json = form {
             let replaced: Vec<&str> = self.replaced.iter().map(|replaced| replaced.group.as_str()).collect();
@@ -164,18 +185,20 @@ impl Running {
 
     /// Serves until a signal comes, then lets turns end; a second signal ends everything at once.
     async fn until_stopped(self, signals: &mut Signals) -> Result<ExitCode> {
-        let Self { config, listener, front, mut watch, _rest, .. } = self;
+        let Self { config, listeners, front, mut watch, mut config_requests, _rest, .. } = self;
         let (pool, tools, store) = (front.pool.clone(), front.tools.clone(), front.store.clone());
         let (tell_front, told) = oneshot::channel::<()>();
-        let serving = front::serve(listener, front, async { _ = told.await });
+        let serving = front::serve(listeners, front, async { _ = told.await });
         tokio::pin!(serving);
         let idle = config.limits.pool.thread_idle_max;
         tokio::select! {
             () = &mut serving => {}
             () = signals.next() => {}
-            never = follow(&mut watch, &tools) => match never {},
+            never = follow(&mut watch, &mut config_requests, &tools) => match never {},
             never = sweeping::sweep(&store, config.retention, &pool, idle) => match never {},
         }
+        // Operators who wait for an answer hear that there is none.
+        drop(config_requests);
         let grace = config.drain_grace;
         tracing::info!(grace = config::show_duration(grace), "draining: no new turns; once more stops at once");
         let ending = async {
@@ -206,12 +229,17 @@ impl Running {
     }
 }
 
-/// Makes the tool servers those of the configuration file, whenever it is changed; for ever.
-async fn follow(watch: &mut Watch, tools: &tools::Host) -> Infallible {
+/// Makes the tool servers those of the configuration file, as far as operators have accepted them; for ever.
+async fn follow(watch: &mut Watch, requests: &mut mpsc::Receiver<ConfigRequest>, tools: &tools::Host) -> Infallible {
     loop {
-        let servers = watch.changed().await;
-        tracing::info!(servers = servers.len(), "other tool servers are configured");
-        tools.apply(servers);
+        let servers = tokio::select! {
+            servers = watch.changed() => Some(servers),
+            Some(request) = requests.recv() => watch.answer(request).await,
+        };
+        if let Some(servers) = servers {
+            tracing::info!(servers = servers.len(), "tool servers changed");
+            tools.apply(servers);
+        }
     }
 }
 
@@ -224,6 +252,11 @@ async fn reap(leftovers: Leftovers) -> Result<()> {
         tracing::warn!("some of what an earlier run left does not end; the next start looks again");
     }
     Ok(())
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener> {

@@ -1,9 +1,11 @@
-//! A running server, as the other commands see it: found by the file that it keeps beside its state, or by its address.
+//! A running server, as the other commands see it: found by its control socket, or by its address.
 //! Each request has a connection of its own: a command makes few, and the server is on this machine or behind a tunnel.
 
 mod announcement;
+mod control;
 mod events;
 mod request;
+mod tls;
 
 use std::fmt;
 use std::io;
@@ -15,9 +17,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-pub(crate) use announcement::{Announced, Announcement, announce};
+pub(crate) use announcement::{Announced, Announcement, announce, remove_left_behind};
+pub(crate) use control::{ControlSocketGuard, bind_control};
 pub(crate) use events::Events;
-use request::{Address, Answer};
+use request::{Access, Address, Answer};
 
 use crate::config::{Config, Secret};
 
@@ -29,8 +32,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A server that can be asked.
 #[derive(Debug)]
 pub(crate) struct Server {
-    address: Address,
-    key: Secret,
+    access: Access,
+    /// Where callers with a key reach it.
+    url: String,
 }
 
 /// Why there is no answer.
@@ -40,9 +44,9 @@ pub(crate) enum ServerError {
     NotRunning(Box<Path>),
     #[error("--server needs a key: set SWITCHBOARD_KEY")]
     NoKey,
-    #[error("{0:?} is no address of a server: write http://HOST:PORT")]
+    #[error("{0:?} is no address of a server: write https://HOST:PORT, or http://HOST:PORT on this machine")]
     BadAddress(String),
-    #[error("http:// to {0} would send the key in clear text: use a tunnel to an address of this machine")]
+    #[error("http:// to {0} would send the key in clear text: use https://, or a tunnel to an address of this machine")]
     ClearText(String),
     #[error("the server at {address} cannot be reached: {error}")]
     Unreachable { address: String, error: io::Error },
@@ -65,18 +69,24 @@ impl Server {
 
     /// The server at this address.
     pub(crate) fn at(address: &str, key: Secret) -> Result<Self, ServerError> {
-        Ok(Self { address: address.parse()?, key })
+        let address: Address = address.parse()?;
+        Ok(Self { url: address.url(), access: Access::Key(address, key) })
     }
 
     /// The server that keeps its state there.
     pub(crate) fn running(state_dir: &Path) -> Result<Self, ServerError> {
-        let announcement = Announcement::read(state_dir).ok_or_else(|| ServerError::NotRunning(state_dir.into()))?;
-        Ok(Self { address: Address::of(announcement.address), key: Secret::new(announcement.token) })
+        let not_running = || ServerError::NotRunning(state_dir.into());
+        let Announcement { url, started_ms, .. } = Announcement::read(state_dir).ok_or_else(not_running)?;
+        let socket = control::socket(state_dir).map_err(|_| not_running())?;
+        Ok(Self { access: Access::Control { socket, run: started_ms }, url })
     }
 
     /// Its MCP endpoint, as the tool crate reaches it.
     pub(crate) fn mcp(&self) -> tools::Remote {
-        tools::Remote { url: format!("{self}/mcp"), token: self.key.reveal().into() }
+        match &self.access {
+            Access::Key(_, key) => tools::Remote::Url { url: format!("{self}/mcp"), token: key.reveal().into() },
+            Access::Control { socket, run } => tools::Remote::Control { socket: socket.clone(), run: *run },
+        }
     }
 
     /// What a route says of which the status matters more than success.
@@ -116,19 +126,19 @@ impl Server {
     }
 
     async fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> Result<(u16, Answer), ServerError> {
-        let connecting = timeout(CONNECT_TIMEOUT, self.address.connect());
+        let connecting = timeout(CONNECT_TIMEOUT, self.access.connect());
         let connection = connecting.await.map_err(|_| self.too_slow(CONNECT_TIMEOUT))??;
-        connection.send(method, path, &self.key, body).await
+        connection.send(method, path, body).await
     }
 
     fn too_slow(&self, after: Duration) -> ServerError {
-        ServerError::TooSlow { address: self.address.to_string(), after }
+        ServerError::TooSlow { address: self.access.to_string(), after }
     }
 }
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.address)
+        f.write_str(&self.url)
     }
 }
 

@@ -69,7 +69,7 @@ const INTERRUPTED: u8 = 130;
 
 async fn or_two(command: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     Ok(command.await.unwrap_or_else(|error| {
-        eprintln!("switchboard: {error:#}");
+        crate::print::complain(&error);
         ExitCode::from(NOT_DONE)
     }))
 }
@@ -77,7 +77,7 @@ async fn or_two(command: impl Future<Output = Result<ExitCode>>) -> Result<ExitC
 /// Says that there is no such thing, and what may have been meant.
 fn unknown<'a>(what: &str, name: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
-    let shown = crate::escape::escaped_line(name);
+    let shown = supervise::escaped(name);
     match (crate::config::nearest(name, names.iter().copied()), names.as_slice()) {
         (Some(near), _) => format!("there is no {what} {shown:?}: did you mean {near:?}?"),
         (None, []) => format!("there is no {what} {shown:?}, and no other: configure tool servers with [tools.NAME]"),
@@ -88,7 +88,7 @@ fn unknown<'a>(what: &str, name: &str, names: impl IntoIterator<Item = &'a str>)
 /// The first names of a list that may be long.
 fn few(names: &[&str]) -> String {
     const NAMES_MAX: usize = 12;
-    let shown = names.iter().take(NAMES_MAX).map(|name| crate::escape::escaped_line(name)).collect::<Vec<_>>();
+    let shown = names.iter().take(NAMES_MAX).map(|name| supervise::escaped(name)).collect::<Vec<_>>();
     let more = names.len().saturating_sub(NAMES_MAX);
     let more = if more == 0 { String::new() } else { format!(" and {more} more (`switchboard tools list NAME`)") };
     shown.join(", ") + &more

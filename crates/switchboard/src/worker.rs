@@ -7,7 +7,8 @@ use std::path::{self, Path, PathBuf};
 use std::{env, fmt};
 
 use anyhow::{Context, Result};
-use supervise::{Launch, Owner, Rlimits};
+use codex::native::NativeProgram;
+use supervise::{Launch, OsUser, Owner, RequiredAccess, Rlimits};
 
 use crate::config::Group;
 
@@ -24,6 +25,8 @@ pub(crate) enum Worker {
 pub(crate) struct Start {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
+    /// Variables that it needs to be itself.
+    pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) home: Option<PathBuf>,
 }
 
@@ -48,26 +51,30 @@ impl fmt::Display for Worker {
 impl Worker {
     /// How to start it; a codex uses that home, and its own choice without one.
     pub(crate) fn start(&self, codex_home: Option<&Path>, state_dir: &Path) -> Result<Start> {
-        let (program, args, home) = match self {
-            Self::Demo => {
-                let program = env::current_exe().context("cannot find this binary")?;
-                (program, "demo-worker", Some(demo_home(state_dir)?))
-            }
+        match self {
+            Self::Demo => Ok(Start {
+                program: env::current_exe().context("cannot find this binary")?,
+                args: vec!["demo-worker".into()],
+                env: Vec::new(),
+                home: Some(demo_home(state_dir)?),
+            }),
             Self::Codex(program) => {
                 // Codex makes its usual home itself; one that it is told of must be there.
                 let usual = env::home_dir().map(|home| home.join(".codex"));
                 let is_unmade = |home: &Path| usual.as_deref() == Some(home) && !home.exists();
                 let home = codex_home.filter(|home| !is_unmade(home)).map(absolute).transpose()?;
-                (located(program)?, "app-server", home)
+                let NativeProgram { binary, env } = native(program)?;
+                let args = ["app-server".into()].into_iter().chain(workers::mark_arguments()).collect();
+                Ok(Start { program: binary, args, env, home })
             }
-        };
-        Ok(Start { program, args: vec![args.into()], home })
+        }
     }
 }
 
 impl Start {
     /// The same as a process in `cwd`, with these variables besides its home.
     pub(crate) fn launch(self, cwd: &Path, mut env: Vec<(OsString, OsString)>) -> Launch {
+        env.extend(self.env);
         env.extend(self.home.map(|home| ("CODEX_HOME".into(), home.into())));
         Launch {
             program: self.program.into(),
@@ -84,7 +91,26 @@ impl Group {
     /// How to start one worker of the group, by itself.
     pub(crate) fn launch(&self, state_dir: &Path) -> Result<Launch> {
         let start = self.command.start(self.codex_home.as_deref(), state_dir)?;
-        Ok(start.launch(&self.cwd, self.variables()?))
+        let user = self.os_user(&start)?;
+        let launch = start.launch(&self.cwd, self.variables()?);
+        Ok(match user {
+            Some(user) => user.wrap(launch),
+            None => launch,
+        })
+    }
+
+    /// The user that its workers run as, if not ours; refused if that user cannot use what they need.
+    pub(crate) fn os_user(&self, start: &Start) -> Result<Option<OsUser>> {
+        let Some(name) = &self.user else { return Ok(None) };
+        let context = || format!("`user` of the group {}", self.name);
+        let user = OsUser::find(name).with_context(context)?;
+        let home = start.home.as_deref().map(|home| (home, RequiredAccess::Write));
+        for (path, need) in
+            [(&*start.program, RequiredAccess::Enter), (&*self.cwd, RequiredAccess::Enter)].into_iter().chain(home)
+        {
+            user.check(path, need).with_context(context)?;
+        }
+        Ok(Some(user))
     }
 
     /// What its workers see of our environment, besides what every child does.
@@ -100,6 +126,11 @@ pub(crate) fn variables_of_ours(names: &[String]) -> Result<Vec<(OsString, OsStr
         Ok((name.into(), value))
     };
     names.iter().map(pair).collect()
+}
+
+/// The program to start in place of a codex: the native one, if npm has put a script before it.
+pub(crate) fn native(program: &Path) -> Result<NativeProgram> {
+    Ok(codex::native::locate(&located(program)?, env::var_os("PATH").as_deref()))
 }
 
 /// A path is meant from where the user stands, not from where the worker will; a bare name is left for PATH.

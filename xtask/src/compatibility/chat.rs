@@ -32,7 +32,9 @@ const TAIL: &str = "
 | reasoning | its summary is `reasoning_content`, and its tokens are counted |
 | caller gone | the turn is interrupted |
 | provider errors | 429, 400 and 5xx, too long a context, a stream that is cut: each comes as the error that it is |
-| plain model | `codex-plain` has no instructions but the caller's, and its model no tool that does something |
+| plain model | `codex-plain` has no instructions but the caller's, and its model no tool that reads or changes the machine |
+| private files | for a caller that is no operator, an agent cannot read the worker's login and configuration; versions that cannot enforce it serve operators, and profiles with `allow_unconfined` |
+| project configuration | a program that a repository's own `.codex/config.toml` names is not started in a writable thread, nor is the repository trusted |
 ";
 
 pub(super) fn part(rows: &[Row]) -> Result<String> {

@@ -20,7 +20,7 @@ pub(super) struct Step {
     pub(super) run: fn() -> Result<Outcome>,
 }
 
-pub(super) const STEPS: [Step; 12] = [
+pub(super) const STEPS: [Step; 13] = [
     step("format", "the code is formatted", format),
     step("clippy", "no lint has anything to say", clippy),
     step("tidy", "the repository keeps its own rules", tidy),
@@ -30,6 +30,7 @@ pub(super) const STEPS: [Step; 12] = [
     step("docs", "the documentation has no broken link", docs),
     step("schema", "schema/ is what the real codex says", schema),
     step("real-codex", "the tests against the real codex pass", real_codex),
+    step("adversary", "every attack of SECURITY.md fails, with the real codex where it needs one", adversary),
     step("compatibility", "docs/compatibility.md is what every tested codex does", compatibility),
     step("clients", "docs/openai-clients.md is what real OpenAI clients do", clients),
     step("tool-servers", "real tool servers and MCP clients meet at /mcp as the conformance suite wants", tool_servers),
@@ -52,6 +53,9 @@ const WITHOUT_LOOPS: [&str; 7] = ["approvals", "bench", "demo", "front", "testki
 
 /// The feature that a crate gives to its tests against the real codex.
 const REAL_CODEX: &str = "real-codex";
+
+/// The part of a test's path that marks the replay of an attack.
+const ADVERSARY: &str = "adversary";
 
 pub(super) fn names() -> [&'static str; STEPS.len()] {
     STEPS.each_ref().map(|step| step.name)
@@ -82,9 +86,8 @@ fn loops() -> Result<Outcome> {
     for name in WITHOUT_LOOPS {
         cargo.args(["--exclude", name]);
     }
-    // Faults have a step of their own, where what they measure is read; examples and tool servers know no scale, and would all be
-    // built once more.
-    let others = ["--", "--skip", "fault_run::", "--skip", "examples::", "--skip", "tools"];
+    // Faults have a step of their own, where what they measure is read; attacks, examples and tool servers know no scale.
+    let others = ["--", "--skip", "fault_run::", "--skip", "examples::", "--skip", "tools", "--skip", ADVERSARY];
     finished(cargo.env(SCALE, scale.to_string()).args(others), BUILD_STEP_TIMEOUT)
 }
 
@@ -113,7 +116,20 @@ fn real_codex() -> Result<Outcome> {
             cargo.args(["--package", member]);
             cargo.args(["--features", &format!("{member}/{REAL_CODEX}")]);
         }
-        finished(&mut cargo, BUILD_STEP_TIMEOUT)
+        finished(cargo.args(["--", "--skip", ADVERSARY]), BUILD_STEP_TIMEOUT)
+    })
+}
+
+/// Replays every attack, also in crates that need no codex for theirs.
+fn adversary() -> Result<Outcome> {
+    let members = Workspace::load()?.packages_with_feature(REAL_CODEX);
+    with_codex(|codex| {
+        let mut cargo = run::cargo("test --no-fail-fast --lib --bins --tests");
+        cargo.env(codex::PATH_VARIABLE, &codex.binary);
+        for member in &members {
+            cargo.args(["--features", &format!("{member}/{REAL_CODEX}")]);
+        }
+        finished(cargo.args(["--", ADVERSARY]), BUILD_STEP_TIMEOUT)
     })
 }
 

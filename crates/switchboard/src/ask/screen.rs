@@ -4,10 +4,10 @@ use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 use codex::event::{TurnEvent, TurnStatus};
+use supervise::escaped_lines;
 
 use super::printer::{Piece, Printer, Stopped};
 use super::told::{Told, ToldError, ToldItem};
-use crate::escape::escaped;
 
 /// Where events are shown.
 pub(crate) struct Screen {
@@ -101,7 +101,7 @@ impl Screen {
             _ = self.finish_line();
         }
         // Lines after the first are set off, so that no text of a worker can pass for a note of ours.
-        let note = escaped(text).replace('\n', "\n    ") + "\n";
+        let note = escaped_lines(text).replace('\n', "\n    ") + "\n";
         _ = self.printer.print(Piece::Err(note));
     }
 
@@ -137,7 +137,7 @@ impl Screen {
             self.is_mid_line = last != '\n';
         }
         match self.form {
-            Form::Terminal => self.write_out(escaped(text)),
+            Form::Terminal => self.write_out(escaped_lines(text)),
             Form::Json | Form::Text => self.write_out(text.into()),
         }
     }

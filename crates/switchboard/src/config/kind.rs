@@ -283,6 +283,22 @@ impl Kind<PathBuf> {
     }
 }
 
+impl Kind<Vec<PathBuf>> {
+    /// A list of paths; no variable can hold one.
+    pub(super) fn paths(example: &str) -> Self {
+        let texts = Kind::words("");
+        let read = move |raw: Raw<'_>, place: &Place<'_>| {
+            let texts: Vec<String> = texts.read(raw, place)?;
+            texts.iter().map(|text| place.path(text).filter(|_| !text.is_empty())).collect()
+        };
+        let show = |paths: &Vec<PathBuf>| {
+            let paths: Vec<String> = paths.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+            format!("[{}]", paths.join(", "))
+        };
+        Self::new(format!("a list of paths such as {example}"), read, show)
+    }
+}
+
 impl Kind<usize> {
     pub(super) fn count(range: RangeInclusive<usize>) -> Self {
         let expected = format!("a whole number from {} to {}", range.start(), range.end());

@@ -21,7 +21,8 @@ pub(crate) fn load(named: Option<&Path>, flags: Vec<Flag>) -> Result<Resolved> {
         Some(path) => Some(read(&path)?.with_context(|| format!("there is no configuration file {}", path.display()))?),
         None => of_user(&variables).map_or(Ok(None), |path| read(&path))?,
     };
-    Ok(resolve(&Typed { file, variables, flags, cwd })?)
+    let location = location(named);
+    Ok(Resolved { location, ..resolve(&Typed { file, variables, flags, cwd })? })
 }
 
 /// Where the file is looked for.

@@ -51,6 +51,8 @@ pub(super) struct Reading<'a> {
     pub(super) problems: Vec<Problem>,
     /// What looks like a mistake but keeps nothing from running.
     pub(super) warnings: Vec<String>,
+    /// What keeps a server from starting.
+    pub(super) obstacles: Vec<Problem>,
     unread: Vec<Unread>,
     pub(super) sections: Vec<Section>,
 }
@@ -118,7 +120,8 @@ pub(super) struct SectionReader<'r, 'a> {
 
 impl<'a> Reading<'a> {
     pub(super) fn new(typed: &'a Typed, root: &'a DeTable<'a>) -> Self {
-        Self { typed, root, problems: Vec::new(), warnings: Vec::new(), unread: Vec::new(), sections: Vec::new() }
+        let (problems, obstacles) = (Vec::new(), Vec::new());
+        Self { typed, root, problems, warnings: Vec::new(), obstacles, unread: Vec::new(), sections: Vec::new() }
     }
 
     /// The keys at the top; `tables` are the names beside them that other sections read.

@@ -26,7 +26,7 @@ fn typed(file: &str, variables: &[(&str, &str)], flags: &[(&'static str, &'stati
     }
 }
 
-fn resolved(file: &str) -> Resolved {
+pub(super) fn resolved(file: &str) -> Resolved {
     resolve(&typed(file, &[], &[])).map_err(|problems| problems.to_string()).unwrap()
 }
 
@@ -40,11 +40,16 @@ fn without_a_file_there_are_defaults() {
     expect![[r##"
         # What is configured; the comment after each value says where it comes from.
         listen = "127.0.0.1:4180"                # default
+        allow_clear_text = false                 # default
         hosts = []                               # default
         cors_origins = []                        # default
         state_dir = "/home/dev/.local/state/switchboard" # default
         # key                                    # not set
         drain_grace = "30s"                      # default
+
+        [tls]
+        # certificate                            # not set
+        # key                                    # not set
 
         [[workers]]
         name = "main"                            # default
@@ -53,6 +58,7 @@ fn without_a_file_there_are_defaults() {
         count = 1                                # default
         codex_home = "/home/dev/.codex"          # default
         cwd = "/home/dev/project"                # default
+        # user                                   # not set
         env = []                                 # default
         tools = true                             # default
         turns_max = 64                           # default
@@ -71,6 +77,10 @@ fn without_a_file_there_are_defaults() {
         # decision_timeout                       # not set
         plain = false                            # default
         show_work = true                         # default
+        readable = []                            # default
+        trusted_projects = []                    # default
+        network = false                          # default
+        allow_unconfined = false                 # default
 
         [profiles.codex-plain]
         # workers                                # not set
@@ -82,6 +92,10 @@ fn without_a_file_there_are_defaults() {
         # decision_timeout                       # not set
         plain = true                             # default
         show_work = true                         # default
+        readable = []                            # default
+        trusted_projects = []                    # default
+        network = false                          # default
+        allow_unconfined = false                 # default
 
         [approvals]
         deadline = "10m"                         # default
@@ -180,6 +194,8 @@ fn flags_win_over_variables_over_the_file_over_defaults() {
         listen = "127.0.0.1:3"                   # --listen
         state_dir = "/home/dev/project/state"    # SWITCHBOARD_STATE_DIR
 
+        [tls]
+
         [[workers]]
         name = "big-one"                         # switchboard.toml:3
         command = "/home/dev/project/codex"      # --worker
@@ -208,7 +224,8 @@ fn flags_win_over_variables_over_the_file_over_defaults() {
 fn paths_begin_where_they_are_written() {
     let file = File {
         path: "/etc/switchboard.toml".into(),
-        text: "state_dir = \"state/./x\"\n[[workers]]\ncodex_home = \"~\"\ncommand = \"bin/codex\"\ncwd = \"~/x\"\n"
+        text: "state_dir = \"state/./x\"\n[[workers]]\ncodex_home = \"~\"\ncommand = \"bin/codex\"\ncwd = \"~/x\"\n\
+               [profiles.codex]\nreadable = [\"~/books\", \"sub\"]\n"
             .into(),
     };
     let typed = Typed { file: Some(file), ..typed("", &[("SWITCHBOARD_PROFILES_CODEX_CWD", "sub")], &[]) };
@@ -217,6 +234,7 @@ fn paths_begin_where_they_are_written() {
     let seen = [&config.state_dir, group.codex_home.as_ref().unwrap(), &group.cwd].map(|path| path.to_str().unwrap());
     assert_eq!(config.profiles[0].cwd.as_deref(), Some("/home/dev/project/sub"));
     assert_eq!(seen, ["/etc/state/x", "/home/dev", "/home/dev/x"]);
+    assert_eq!(config.profiles[0].readable, ["/home/dev/books", "/etc/sub"].map(PathBuf::from));
     assert_eq!(group.command.to_string(), "/etc/bin/codex");
 }
 
@@ -276,7 +294,7 @@ command = [\"files\"]
             switchboard.toml:1: unknown key `listn` at the top: did you mean `listen`?
             switchboard.toml:2: unknown key `count` at the top: it belongs in [[workers]]
             switchboard.toml:3: `drain_grace`: expected a duration such as "500ms", "30s" or "10m", from 0s to 1d, found 30
-            switchboard.toml:4: unknown key `frobnicate` at the top: there are listen, hosts, cors_origins, state_dir, key, drain_grace, workers, profiles, approvals, tools, limits, retention, log
+            switchboard.toml:4: unknown key `frobnicate` at the top: there are listen, allow_clear_text, hosts, cors_origins, state_dir, key, drain_grace, tls, workers, profiles, approvals, tools, limits, retention, log
             switchboard.toml:8: unknown key `cuont` in [[workers]]: did you mean `count`?
             switchboard.toml:9: `turns_max`: expected a whole number from 1 to 100000, found "many"
             switchboard.toml:10: unknown key `codex_homee` in [[workers]]: did you mean `codex_home`?
@@ -463,12 +481,50 @@ fn wrong_variables_and_flags_are_named() {
     .assert_eq(&(problems + "\n"));
 }
 
-#[test]
-fn an_address_that_others_reach_is_warned_of() {
-    let warnings = |listen: &str| resolved(&format!("listen = \"{listen}\"")).warnings;
-    expect!["keys travel to 0.0.0.0:4180 in clear text: listen on loopback, with a proxy that speaks TLS before it"]
-        .assert_eq(&warnings("0.0.0.0:4180").join("\n"));
-    assert!(warnings("127.0.0.1:4180").is_empty() && warnings("[::1]:4180").is_empty());
+mod adversary {
+    use super::*;
+
+    const TLS: &str = "[tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\n";
+
+    fn refusal(text: &str) -> String {
+        resolved(text).may_serve().map_or_else(|problems| problems.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn other_machines_connect_with_tls_or_where_clear_text_is_allowed() {
+        expect![[r#"switchboard.toml:1: `listen` = "0.0.0.0:4180" lets other machines connect, and keys would travel in clear text: name a certificate and its key in [tls], or set allow_clear_text = true if a proxy or a tunnel before it encrypts"#]].assert_eq(&refusal("listen = \"0.0.0.0:4180\""));
+        for address in ["0.0.0.0:4180", "192.0.2.1:4180", "[::]:4180", "[::ffff:192.0.2.1]:4180"] {
+            let listen = format!("listen = \"{address}\"\n");
+            assert!(refusal(&listen).contains("in clear text"), "{address}");
+            assert_eq!(refusal(&format!("{listen}{TLS}")), "");
+            assert_eq!(refusal(&format!("{listen}allow_clear_text = true")), "");
+        }
+        for address in ["127.0.0.1:4180", "127.9.9.9:0", "[::1]:4180", "[::ffff:127.0.0.1]:4180"] {
+            assert_eq!(refusal(&format!("listen = \"{address}\"")), "", "{address}");
+        }
+        let allowed = resolved("listen = \"0.0.0.0:4180\"\nallow_clear_text = true").config;
+        expect!["keys and prompts travel to 0.0.0.0:4180 in clear text"].assert_eq(&allowed.clear_text().unwrap());
+        assert_eq!(resolved(&format!("listen = \"0.0.0.0:4180\"\n{TLS}")).config.clear_text(), None);
+    }
+
+    #[test]
+    fn a_key_that_can_be_guessed_keeps_a_server_from_starting_and_no_command() {
+        let short = [("SWITCHBOARD_KEY", "a")];
+        let mut resolved = resolve(&typed("", &short, &[])).map_err(|problems| problems.to_string()).unwrap();
+        expect!["SWITCHBOARD_KEY: `key` has fewer than 32 characters and could be guessed: choose a random one, such as `openssl rand -hex 32` prints"].assert_eq(&resolved.may_serve().unwrap_err().to_string());
+        assert!(refusal(&format!("key = \"{}\"", "x".repeat(31))).contains("fewer than 32"));
+        assert_eq!(refusal(&format!("key = \"{}\"", "x".repeat(32))), "");
+    }
+
+    #[test]
+    fn half_of_tls_is_a_mistake() {
+        check_problems(
+            "[tls]\ncertificate = \"cert.pem\"\n",
+            &expect![[r#"
+            switchboard.toml:2: [tls] needs both `certificate` and `key`
+        "#]],
+        );
+    }
 }
 
 #[test]
@@ -601,6 +657,8 @@ command = [\"a\"]
 "
                 }
                 ("[approvals]", "webhook_authorization" | "public_url") => "webhook = \"https://sample\"\n",
+                ("[tls]", "certificate") => "key = \"key.pem\"\n",
+                ("[tls]", "key") => "certificate = \"cert.pem\"\n",
                 ("[tools.files]", "command" | "url") => "",
                 ("[tools.files]", "headers") => "url = \"https://sample\"\n",
                 ("[tools.files]", _) => "command = [\"a\"]\n",
@@ -643,6 +701,7 @@ fn the_example_shows_every_section_and_is_right() {
         .collect();
     let sections = resolved(&whole).sections;
     let patterns = [
+        "[tls]",
         "[[workers]]",
         "[profiles.NAME]",
         "[approvals]",

@@ -1,18 +1,21 @@
-//! The configuration file while the server runs. Of what is changed in it, tool servers count at once and all else after a
-//! restart; a file that cannot be used changes nothing. What there is to be said is said once.
+//! The configuration file while the server runs. Of what is changed in it, tool servers that are gone are stopped at once,
+//! others wait until an operator accepts them, and all else counts after a restart. A file that cannot be used changes
+//! nothing. What there is to be said is said once.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use std::{fs, io};
 
+use front::{ConfigAccepted, ConfigConflict, ConfigRequest, ConfigView, PendingServer};
 use tools::Server;
 
+use super::acceptance::{ServerChanges, divide};
 use super::load::{load, location};
 use super::meaning::tools::PATTERN;
 use super::reading::{Section, Shown};
-use super::{Flag, Resolved};
+use super::{Boundaries, Flag, Problems, Resolved};
 
 /// A change counts at the second look that sees the same: between two, whoever writes the file is done with it.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -28,15 +31,30 @@ pub(crate) struct Watch {
     seen: Option<Stamp>,
     read: Option<Stamp>,
     is_there: bool,
+    /// The tool servers that are in effect.
     servers: Vec<Server>,
+    pending: Option<Pending>,
+    /// The keys that count after a restart.
+    after_restart: Vec<String>,
+    /// Why the file cannot be used as it is now.
+    problems: Vec<String>,
     /// What the server was started with.
     started_with: Keys,
+    boundaries: Boundaries,
     /// What was said of the file when it was last read.
     said: Vec<String>,
 }
 
+/// Tool servers that wait for an operator. They were read once: what is accepted is what was shown, whatever the file says
+/// by then.
+struct Pending {
+    hash: String,
+    configured: Vec<Server>,
+    waiting: Vec<PendingServer>,
+}
+
 /// What tells one state of a file from another, or why there is none.
-type Stamp = Result<(SystemTime, u64, u64), io::ErrorKind>;
+type Stamp = Result<(i64, i64, u64), io::ErrorKind>;
 
 /// What was typed for each key that counts only at a start: the header of its table, which of those that have the same, and
 /// its name.
@@ -49,6 +67,8 @@ struct News {
     servers: Option<Vec<Server>>,
     /// What somebody should know of.
     said: Vec<String>,
+    /// The names of tool servers that wait since this look.
+    waiting: Option<String>,
 }
 
 impl Watch {
@@ -64,21 +84,87 @@ impl Watch {
             read: None,
             is_there: resolved.file.is_some(),
             servers: resolved.config.tools.clone(),
+            pending: None,
+            after_restart: Vec::new(),
+            problems: Vec::new(),
             started_with: keys_of(&resolved.sections),
+            boundaries: resolved.boundaries(),
             said: resolved.warnings.clone(),
         }
     }
 
-    /// Waits until other tool servers are configured than before, and gives them all. Nothing is lost if it is dropped.
+    /// Waits until other tool servers are in effect than before, and gives them all. Nothing is lost if it is dropped.
     pub(crate) async fn changed(&mut self) -> Vec<Server> {
         loop {
             tokio::time::sleep(self.interval).await;
-            let News { servers, said } = self.look();
-            said.iter().for_each(|what| tracing::warn!("{what}"));
-            if let Some(servers) = servers {
+            if let Some(servers) = self.look_and_report() {
                 return servers;
             }
         }
+    }
+
+    /// Answers an operator; returns all tool servers if others are in effect than before.
+    pub(crate) async fn answer(&mut self, request: ConfigRequest) -> Option<Vec<Server>> {
+        // An operator who has left needs no answer.
+        match request {
+            ConfigRequest::Show(reply) => {
+                let servers = self.refresh().await;
+                _ = reply.send(self.view());
+                servers
+            }
+            ConfigRequest::Accept { hash, reply } => {
+                let accepted = self.accept(&hash);
+                let servers = accepted.is_ok().then(|| self.servers.clone());
+                _ = reply.send(accepted);
+                servers
+            }
+        }
+    }
+
+    /// Takes what the file says now, not only when the next look is due.
+    async fn refresh(&mut self) -> Option<Vec<Server>> {
+        if self.path.as_deref().is_none_or(|path| self.read == Some(stamp_of(path))) {
+            return None;
+        }
+        let first = self.look_and_report();
+        tokio::time::sleep(self.interval).await;
+        self.look_and_report().or(first)
+    }
+
+    fn view(&self) -> ConfigView {
+        ConfigView {
+            file: self.path.as_deref().map(|path| path.display().to_string()),
+            hash: self.pending.as_ref().map(|pending| pending.hash.clone()),
+            pending: self.pending.as_ref().map(|pending| pending.waiting.clone()).unwrap_or_default(),
+            after_restart: self.after_restart.clone(),
+            problems: self.problems.clone(),
+        }
+    }
+
+    fn accept(&mut self, hash: &str) -> Result<ConfigAccepted, ConfigConflict> {
+        let conflict = match &self.pending {
+            None => ConfigConflict::NothingPending,
+            Some(_) => ConfigConflict::OtherContent,
+        };
+        let Pending { hash, configured, waiting } =
+            self.pending.take_if(|pending| pending.hash == hash).ok_or(conflict)?;
+        self.servers = configured;
+        Ok(ConfigAccepted { hash, accepted: waiting.into_iter().map(|server| server.server).collect() })
+    }
+
+    fn look_and_report(&mut self) -> Option<Vec<Server>> {
+        let News { servers, said, waiting } = self.look();
+        said.iter().for_each(|what| tracing::warn!("{what}"));
+        if let (Some(servers), Some(pending)) = (waiting, &self.pending) {
+            let file = self.path.as_deref().unwrap_or(Path::new("")).display();
+            tracing::warn!(
+                %file,
+                hash = pending.hash,
+                servers,
+                "configuration change waits for acceptance; `switchboard config accept` shows it"
+            );
+        }
+        servers
     }
 
     fn look(&mut self) -> News {
@@ -97,31 +183,56 @@ impl Watch {
             Ok(_) => match load(self.named.as_deref(), self.flags.clone()) {
                 // Gone since it was looked at: the next look says so.
                 Ok(resolved) if resolved.file.is_none() => News::default(),
-                Ok(resolved) => self.taken(resolved),
+                Ok(mut resolved) => match self.check_boundaries(&resolved) {
+                    Ok(warnings) => {
+                        resolved.warnings.extend(warnings);
+                        self.taken(resolved)
+                    }
+                    Err(problems) => self.refused(problems.to_string().lines().map(str::to_owned).collect()),
+                },
                 Err(error) => self.refused(format!("{error:#}").lines().map(str::to_owned).collect()),
             },
         }
     }
 
+    /// Those of the agents that run now, which a link may lead elsewhere since the start, and of those of the next start.
+    fn check_boundaries(&self, resolved: &Resolved) -> Result<Vec<String>, Problems> {
+        self.boundaries.check()?;
+        resolved.boundaries().check()
+    }
+
     fn taken(&mut self, resolved: Resolved) -> News {
         let mut said = resolved.warnings;
-        let waiting = differences(&self.started_with, &keys_of(&resolved.sections));
-        if !waiting.is_empty() {
+        self.problems.clear();
+        self.after_restart = differences(&self.started_with, &keys_of(&resolved.sections));
+        if !self.after_restart.is_empty() {
             said.push(format!(
                 "changed in the configuration file, but only for the next start: {}",
-                waiting.join(", ")
+                self.after_restart.join(", ")
             ));
         }
-        let is_changed = resolved.config.tools != self.servers;
-        self.servers = resolved.config.tools;
-        News { servers: is_changed.then(|| self.servers.clone()), said: self.unsaid(said) }
+        let ServerChanges { at_once, waiting } = divide(&self.servers, &resolved.config.tools);
+        let is_changed = at_once != self.servers;
+        self.servers = at_once;
+        let pending = (!waiting.is_empty()).then(|| Pending {
+            hash: resolved.content_hash.unwrap_or_default(),
+            configured: resolved.config.tools,
+            waiting,
+        });
+        let is_new = |pending: &&Pending| self.pending.as_ref().is_none_or(|before| before.hash != pending.hash);
+        let waiting = pending.as_ref().filter(is_new).map(Pending::names);
+        self.pending = pending;
+        News { servers: is_changed.then(|| self.servers.clone()), said: self.unsaid(said), waiting }
     }
 
     fn refused(&mut self, problems: Vec<String>) -> News {
         let path = self.path.as_deref().unwrap_or(Path::new("")).display();
         let mut said = vec![format!("{path} cannot be used as it is now: tool servers stay as they are")];
-        said.extend(problems);
-        News { servers: None, said: self.unsaid(said) }
+        said.extend(problems.iter().cloned());
+        self.problems = problems;
+        // What waited is not what the file says any more.
+        self.pending = None;
+        News { said: self.unsaid(said), ..News::default() }
     }
 
     /// What was not said the last time.
@@ -131,9 +242,17 @@ impl Watch {
     }
 }
 
+impl Pending {
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.waiting.iter().map(|server| server.server.as_str()).collect();
+        names.join(" ")
+    }
+}
+
 fn stamp_of(path: &Path) -> Stamp {
-    let of = |metadata: fs::Metadata| Ok((metadata.modified()?, metadata.len(), metadata.ino()));
-    fs::metadata(path).and_then(of).map_err(|error| error.kind())
+    // The time of the last change of any kind: also of the mode, which may have been why the file could not be read.
+    let of = |metadata: fs::Metadata| (metadata.ctime(), metadata.ctime_nsec(), metadata.ino());
+    fs::metadata(path).map(of).map_err(|error| error.kind())
 }
 
 fn keys_of(sections: &[Section]) -> Keys {

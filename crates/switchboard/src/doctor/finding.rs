@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-
-use crate::escape::escaped;
+use supervise::escaped_lines;
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -59,7 +58,7 @@ pub(super) fn to_text(findings: &[Finding]) -> String {
             State::Problem => "problem",
         };
         let indent = " ".repeat("problem".len() + width + 4);
-        let told = |told: &str| escaped(told).replace('\n', &format!("\n{indent}"));
+        let told = |told: &str| escaped_lines(told).replace('\n', &format!("\n{indent}"));
         text.push_str(&format!("{state:7}  {check:width$}  {}\n", told(what)));
         if let Some(advice) = advice {
             text.push_str(&format!("{indent}→ {}\n", told(advice)));
@@ -83,7 +82,7 @@ mod tests {
         expect![[r#"
             ok       port         free
             warning  main: login  nobody
-                                  is logged in\u{1b}[2J
+                                  is logged in<U+001B>[2J
                                   → run `codex login`
         "#]]
         .assert_eq(&to_text(&findings));

@@ -4,13 +4,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use front::Tls;
 use rustix::fs::{Access, access};
 use serde::Deserialize;
+use serde_json::Value;
 use store::{Limits, Store};
+use supervise::check_state_directory;
 use tokio::net::TcpListener;
 
 use super::finding::Finding;
 use crate::STORE_FILE;
+use crate::config::Config;
 use crate::server::Server;
 
 pub(super) fn state_directory(state_dir: &Path) -> Finding {
@@ -20,6 +24,11 @@ pub(super) fn state_directory(state_dir: &Path) -> Finding {
     let shown = state_dir.display();
     if !existing.is_dir() {
         return Finding::problem(CHECK, format!("{} is no directory", existing.display()), ADVICE);
+    }
+    if existing == state_dir
+        && let Err(error) = check_state_directory(state_dir)
+    {
+        return Finding::problem(CHECK, format!("{shown} cannot be used: {error}"), ADVICE);
     }
     match access(existing, Access::WRITE_OK | Access::EXEC_OK) {
         Err(error) => Finding::problem(CHECK, format!("{} cannot be written: {error}", existing.display()), ADVICE),
@@ -33,10 +42,9 @@ pub(super) async fn server(state_dir: &Path) -> Option<Vec<Finding>> {
     const CHECK: &str = "server";
     let server = Server::running(state_dir).ok()?;
     let finding = match server.look::<Readiness>("/readyz").await {
-        Ok((_, Readiness { ready: true, .. })) => Finding::ok(CHECK, format!("runs at {server} and is ready")),
-        Ok((_, Readiness { groups, .. })) => {
-            let missing: Vec<String> = groups.into_iter().flat_map(|group| group.missing).collect();
-            let what = format!("runs at {server} and is not ready: {}", missing.join("; "));
+        Ok((_, Readiness { ready: true })) => Finding::ok(CHECK, format!("runs at {server} and is ready")),
+        Ok((_, Readiness { ready: false })) => {
+            let what = format!("runs at {server} and is not ready: {}", missing(&server).await.join("; "));
             Finding::warning(CHECK, what, "`switchboard workers` shows them, its log says more")
         }
         Err(error) => Finding::problem(CHECK, error.to_string(), "look at its log, or stop it and start it again"),
@@ -50,23 +58,61 @@ pub(super) async fn server(state_dir: &Path) -> Option<Vec<Finding>> {
         }
         Err(_) => None,
     };
-    Some([finding].into_iter().chain(store).collect())
+    Some([finding].into_iter().chain(store).chain(pending(&server).await).collect())
+}
+
+/// Tool servers of its file that wait for an operator.
+async fn pending(server: &Server) -> Option<Finding> {
+    let view: Value = server.get("/api/config").await.ok()?;
+    let names: Vec<&str> = view["pending"].as_array()?.iter().filter_map(|server| server["server"].as_str()).collect();
+    let what = format!("tool servers of its configuration file wait for acceptance: {}", names.join(", "));
+    let advice = "`switchboard config` shows them, `switchboard config accept` starts them";
+    (!names.is_empty()).then(|| Finding::warning("configuration", what, advice))
 }
 
 #[derive(Deserialize)]
 struct Readiness {
     ready: bool,
-    groups: Vec<Group>,
+}
+
+/// Why workers do not run, which only operators are told.
+async fn missing(server: &Server) -> Vec<String> {
+    let workers = server.get::<Workers>("/api/workers").await.map(|answer| answer.workers).unwrap_or_default();
+    let lack = |Worker { name, state, reason }| match reason {
+        Some(reason) => format!("{name} is {state}: {reason}"),
+        None => format!("{name} is {state}"),
+    };
+    workers.into_iter().filter(|worker| worker.state != "ready").map(lack).collect()
 }
 
 #[derive(Deserialize)]
-struct Group {
-    missing: Vec<String>,
+struct Workers {
+    workers: Vec<Worker>,
+}
+
+#[derive(Deserialize)]
+struct Worker {
+    name: String,
+    state: String,
+    reason: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Health {
     reasons: Vec<String>,
+}
+
+/// How callers of other machines are protected; none if there are none.
+pub(super) fn network(config: &Config) -> Option<Finding> {
+    const CHECK: &str = "network";
+    const ADVICE: &str = "name a certificate and its key in [tls], or let a proxy or a tunnel before it encrypt";
+    match config.tls.clone().map(Tls::load) {
+        Some(Ok(_)) => Some(Finding::ok(CHECK, "the certificate and its key can be used")),
+        Some(Err(error)) => {
+            Some(Finding::problem(CHECK, error.to_string(), "correct the paths in [tls], or the files"))
+        }
+        None => config.clear_text().map(|warning| Finding::warning(CHECK, warning, ADVICE)),
+    }
 }
 
 pub(super) async fn port(listen: SocketAddr) -> Finding {

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use codex::abilities::Dialect;
+use codex::abilities::{Ability, Dialect};
 use codex::protocol::GetAccountParams;
 use codex::protocol::calls::AccountRead;
 use codex::{CallError, Client, Json, Options, StartError};
 use rustix::fs::{Access, access};
 use serde_json::Value;
-use supervise::SpawnError;
+use supervise::{HolderEvidence, SocketHolder, SpawnError};
 use tokio::time::timeout;
 use workers::Transport;
 
@@ -21,10 +21,38 @@ use crate::worker::Worker;
 const WORKER_TIMEOUT: Duration = Duration::from_secs(45);
 
 pub(super) async fn examine(group: &Group, config: &Config) -> Vec<Finding> {
-    timeout(WORKER_TIMEOUT, greet(group, config)).await.unwrap_or_else(|_| {
+    let mut findings = timeout(WORKER_TIMEOUT, greet(group, config)).await.unwrap_or_else(|_| {
         let what = format!("has not answered within {} s", WORKER_TIMEOUT.as_secs());
         vec![Finding::problem(group.check("worker"), what, "start it by hand and see what it does")]
-    })
+    });
+    if let Transport::Unix = group.transport {
+        findings.extend(examine_sockets(group, &config.state_dir));
+    }
+    findings
+}
+
+/// Processes that hold the sockets of the group's workers, but for the recorded workers themselves.
+fn examine_sockets(group: &Group, state_dir: &Path) -> Vec<Finding> {
+    let recorded = supervise::Ledger::look(state_dir).unwrap_or_default();
+    let names = (0..group.count).map(|number| format!("{}-{number}", group.name));
+    let holders = |name: String| {
+        let entry = recorded.iter().find(|entry| *entry.name == *name);
+        let socket = entry.map_or_else(|| state_dir.join(format!("{name}.sock")), |entry| entry.socket.clone());
+        let is_recorded = move |holder: &SocketHolder| entry.is_some_and(|entry| entry.pid == holder.pid());
+        let unknown = SocketHolder::find(&socket)
+            .into_iter()
+            .filter(move |holder| holder.evidence == HolderEvidence::Listens && !is_recorded(holder));
+        unknown.map(move |holder| held(group, &name, &holder))
+    };
+    names.flat_map(holders).collect()
+}
+
+fn held(group: &Group, worker: &str, holder: &SocketHolder) -> Finding {
+    let pid = holder.pid();
+    let program = holder.executable().map(|file| format!(" ({})", file.display())).unwrap_or_default();
+    let what = format!("PID {pid}{program} holds the socket of worker {worker} and is not the recorded worker");
+    let advice = format!("`switchboard serve` ends it if a Switchboard has started it; else end it with `kill {pid}`");
+    Finding::warning(group.check("socket"), what, advice)
 }
 
 impl Group {
@@ -66,6 +94,7 @@ async fn greet(group: &Group, config: &Config) -> Vec<Finding> {
     match client {
         Ok(client) => {
             findings.push(greeting(group.check("worker"), &client));
+            findings.extend(unconfined(group.check("confinement"), &client));
             if group.command != Worker::Demo {
                 findings.push(login(group.check("login"), &client, group).await);
             }
@@ -107,6 +136,23 @@ fn greeting(check: String, client: &Client) -> Finding {
             Finding::warning(check, what, "a newer codex does more: npm install -g @openai/codex")
         }
     }
+}
+
+/// What is to be said of a worker that cannot keep its agents from reading Switchboard's own files.
+fn unconfined(check: String, client: &Client) -> Option<Finding> {
+    let can_confine = client.abilities().has(Ability::PermissionProfiles);
+    if can_confine && client.abilities().always_offers_view_image() {
+        let what = "it lets plain models look at images of the machine: it serves plain profiles to operators, and with `allow_unconfined = true`";
+        return Some(Finding::warning(check, what, "update Codex to 0.150 or newer: npm install -g @openai/codex"));
+    }
+    let what = if can_confine {
+        return None;
+    } else if client.abilities().always_loads_project_config() {
+        "it cannot confine agents, and runs commands that a workspace names: it serves read-only profiles, for operators"
+    } else {
+        "it cannot confine agents: it serves operators, and profiles with `allow_unconfined = true`"
+    };
+    Some(Finding::warning(check, what, "update Codex to 0.145 or newer: npm install -g @openai/codex"))
 }
 
 async fn login(check: String, client: &Client, group: &Group) -> Finding {

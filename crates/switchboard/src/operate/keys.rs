@@ -12,7 +12,7 @@ use super::{EXIT_CODES, ServerFlags, cell, rows, segment};
 use crate::print::table;
 
 #[derive(Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = after_help())]
 pub(crate) struct Keys {
     #[command(subcommand)]
     action: Option<Action>,
@@ -26,7 +26,7 @@ enum Action {
     List,
     /// Make a key, and print its text this once
     Add(Add),
-    /// Make a key invalid for ever; its open streams end
+    /// Make a key, and all that it created, invalid for ever; their open streams end
     Revoke {
         /// Its id
         id: String,
@@ -37,7 +37,8 @@ enum Action {
 struct Add {
     /// What it is for
     name: String,
-    /// What it may do: use, tools, operate, approvals:session, approvals:own; may be given several times
+    /// What it may do: use, tools, operate, keys (create and revoke keys), approvals:session, approvals:own; may be given
+    /// several times
     #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', default_value = "use")]
     scopes: Vec<String>,
     /// A profile that it may use, else every one; may be given several times
@@ -52,6 +53,14 @@ struct Add {
     /// How many tokens, read and written, a day (in UTC)
     #[arg(long, value_name = "N")]
     tokens_per_day: Option<NonZeroU64>,
+}
+
+fn after_help() -> String {
+    const LINEAGE: &str = "\
+To create and to revoke keys needs the scope `keys`: the first key, SWITCHBOARD_KEY of the server and this command on the
+server's machine have it. To list them needs `operate` or `keys`. A key that another key creates has at most the scopes,
+profiles and limits of that key, counts against its limits, and is revoked with it.";
+    format!("{LINEAGE}\n\n{EXIT_CODES}")
 }
 
 /// Runs the command.
@@ -85,21 +94,24 @@ impl Add {
     }
 }
 
-fn list(answer: &Value) -> String {
+pub(super) fn list(answer: &Value) -> String {
     let keys = answer["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
     let rest = keys.iter().map(|key| {
         let limits = &key["limits"];
         let limits = ["requests_per_minute", "turns_max", "tokens_per_day"].map(|limit| cell(&limits[limit]));
         (words(&key["scopes"]), words(&key["profiles"]), limits)
     });
-    let fields = rows(answer, "keys", ["id", "name", "created_at", "revoked_at"]).into_iter();
+    let fields = rows(answer, "keys", ["id", "name", "parent", "created_at", "revoked_at"]).into_iter();
     let listed: Vec<_> = fields
         .zip(rest)
-        .map(|([id, name, made, revoked], (scopes, profiles, [requests, turns, tokens]))| {
-            [id, name, scopes, profiles, requests, turns, tokens, made, revoked]
+        .map(|([id, name, parent, made, revoked], (scopes, profiles, [requests, turns, tokens]))| {
+            [id, name, scopes, profiles, requests, turns, tokens, parent, made, revoked]
         })
         .collect();
-    table(["ID", "NAME", "SCOPES", "PROFILES", "REQUESTS/MIN", "TURNS", "TOKENS/DAY", "MADE", "REVOKED"], &listed)
+    table(
+        ["ID", "NAME", "SCOPES", "PROFILES", "REQUESTS/MIN", "TURNS", "TOKENS/DAY", "MADE BY", "MADE", "REVOKED"],
+        &listed,
+    )
 }
 
 /// A list in one cell; `all` for none at all.
@@ -110,11 +122,16 @@ fn words(list: &Value) -> String {
     }
 }
 
-fn made(answer: &Value) -> String {
+pub(super) fn made(answer: &Value) -> String {
     let [id, secret] = [&answer["id"], &answer["secret"]].map(cell);
     format!("key {secret}\n    (shown this once; callers send it as `Authorization: Bearer KEY`; its id is {id})\n")
 }
 
-fn revoked(answer: &Value) -> String {
-    format!("{} is not valid any more\n", cell(&answer["id"]))
+pub(super) fn revoked(answer: &Value) -> String {
+    let id = cell(&answer["id"]);
+    match answer["descendants"].as_array().map_or(0, Vec::len) {
+        0 => format!("{id} is not valid any more\n"),
+        1 => format!("{id} and the key that it created are not valid any more\n"),
+        count => format!("{id} and the {count} keys that descend from it are not valid any more\n"),
+    }
 }

@@ -52,14 +52,14 @@ pub(crate) async fn run(threads: &Threads) -> Result<ExitCode> {
     }
 }
 
-fn list(answer: &Value) -> String {
+pub(super) fn list(answer: &Value) -> String {
     let heading = ["ID", "GROUP", "WORKER", "LAST TURN", "USED", "CWD"];
     let fields = ["id", "group", "worker", "last_turn_state", "used_at", "cwd"];
     let more = answer["next"].as_str().map(|next| format!("more with: threads list --before {}\n", cell(&next.into())));
     table(heading, &rows(answer, "threads", fields)) + &more.unwrap_or_default()
 }
 
-fn show(answer: &Value) -> String {
+pub(super) fn show(answer: &Value) -> String {
     let fields = answer.as_object().into_iter().flatten();
     fields.map(|(name, value)| format!("{:16} {}\n", cell(&name.as_str().into()), cell(value))).collect()
 }

@@ -35,7 +35,7 @@ pub(crate) async fn run(usage: &Usage) -> Result<ExitCode> {
     usage.flags.ask(async |server| server.get(&path).await, list).await
 }
 
-fn list(answer: &Value) -> String {
+pub(super) fn list(answer: &Value) -> String {
     let [turns, input, cached, output, reasoning] = COUNTS;
     let mut listed = rows(answer, "usage", ["day", "key", turns, input, cached, output, reasoning]);
     let days = answer["usage"].as_array().map(Vec::as_slice).unwrap_or_default();

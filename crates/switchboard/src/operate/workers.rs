@@ -41,7 +41,7 @@ pub(crate) async fn run(workers: &Workers) -> Result<ExitCode> {
     }
 }
 
-fn list(answer: &Value) -> String {
+pub(super) fn list(answer: &Value) -> String {
     let heading = ["NAME", "STATE", "PID", "WORKER", "DIALECT", "TURNS", "THREADS", "RESTARTS"];
     let fields = ["name", "state", "pid", "user_agent", "dialect", "turns", "threads_loaded", "restarts"];
     let mut text = table(heading, &rows(answer, "workers", fields));

@@ -1,4 +1,4 @@
-//! Which workers reach the tools of tool servers, where, and with which key. A group whose codex cannot have them as they are
+//! Which workers reach the tools of tool servers, and where. A group whose codex cannot have them as they are
 //! meant to be had goes without, and the log says why.
 
 use std::fs;
@@ -6,40 +6,44 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use front::keys::{Keys, WorkerSecret};
-use workers::{ToolsAccess, Transport};
+use anyhow::{Context as _, Result};
+use tokio::net::TcpListener;
+use workers::{ToolsAccess, Transport, WorkerTokens};
 
 use crate::config::{Config, Group};
 use crate::worker::Worker;
 
-/// What the keys of groups are made of, in the state directory: workers that outlive the server keep theirs.
-const SECRET_FILE: &str = "workers.key";
-
 /// How much longer than a decision a call may take.
 const CALL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What each group is given, in their order. `address` is where we are really reached, whatever port was asked for.
-pub(super) fn to_tools(config: &Config, address: SocketAddr, keys: &Keys) -> Result<Vec<Option<ToolsAccess>>> {
+/// What each group is given, in their order. `address` is where we are really reached, whatever port was asked for; `tokens`
+/// are what the workers are admitted by.
+pub(super) fn to_tools(config: &Config, address: SocketAddr, tokens: &WorkerTokens) -> Vec<Option<ToolsAccess>> {
     if config.tools.is_empty() {
-        return Ok(config.groups.iter().map(|_| None).collect());
+        return config.groups.iter().map(|_| None).collect();
     }
-    let path = config.state_dir.join(SECRET_FILE);
-    let secret = WorkerSecret::load_or_create(&path).with_context(|| format!("cannot use {}", path.display()))?;
     let url = format!("http://{}/mcp", reachable(address));
     let call_timeout = config.approvals.deadline.saturating_add(CALL_MAX);
     let access = |group: &Group| {
         if !group.tools || matches!(group.command, Worker::Demo) || matches!(group.transport, Transport::Ws(_)) {
             return None;
         }
-        if let Some(why) = obstacle(group, config.listen) {
+        if let Some(why) = obstacle(group, config) {
             tracing::warn!(group = group.name, "its workers have no tools of tool servers: {why}");
             return None;
         }
-        let token = keys.add_worker(&group.name, &secret).reveal().to_owned();
-        Some(ToolsAccess { url: url.clone(), token, call_timeout })
+        Some(ToolsAccess { url: url.clone(), tokens: tokens.clone(), call_timeout })
     };
-    Ok(config.groups.iter().map(access).collect())
+    config.groups.iter().map(access).collect()
+}
+
+/// Where workers reach the tools if callers are encrypted: no codex can be told to trust our certificate.
+pub(super) async fn listen(config: &Config) -> Result<Option<TcpListener>> {
+    if config.tls.is_none() || config.tools.is_empty() {
+        return Ok(None);
+    }
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+    listener.map(Some).context("cannot listen on loopback for the tool calls of workers")
 }
 
 /// Where a process of this machine reaches what listens there.
@@ -52,8 +56,13 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-fn obstacle(group: &Group, listen: SocketAddr) -> Option<&'static str> {
-    if matches!(group.transport, Transport::Unix) && listen.port() == 0 {
+fn obstacle(group: &Group, config: &Config) -> Option<&'static str> {
+    if matches!(group.transport, Transport::Unix) && config.tls.is_some() {
+        return Some(
+            "they outlive this server, and with [tls] the next one lets workers connect at another port: use `transport = \"stdio\"`",
+        );
+    }
+    if matches!(group.transport, Transport::Unix) && config.listen.port() == 0 {
         return Some("they outlive this server, and the next one would listen at another port: choose one in `listen`");
     }
     if group.codex_home.as_deref().is_some_and(has_own) {

@@ -4,19 +4,17 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use approvals::{Hook, LinkKey, Powers, Settings};
+use approvals::{Hook, Powers, Settings};
+use codex::Sandbox;
 use rustix::fs::{Access, access};
-use supervise::{Ledger, Rlimits};
-use workers::{Group, Plan, ToolsAccess, Transport};
+use supervise::{Ledger, RequiredAccess, Rlimits};
+use workers::{Group, Plan, Profile, ToolsAccess, Transport};
 
 use crate::config::{self, Config};
 use crate::worker::{Worker, variables_of_ours};
-
-/// Signs decision links, in the state directory: those of an earlier run stay valid.
-const LINK_KEY_FILE: &str = "links.key";
 
 /// A group whose worker is not installed.
 pub(super) struct Replaced {
@@ -61,20 +59,36 @@ fn is_on_path(program: &Path) -> bool {
     })
 }
 
-/// `tools` is what each group is given of tool servers.
-pub(super) fn plan(config: &Config, tools: Vec<Option<ToolsAccess>>) -> Result<Plan> {
+/// `tools` is what each group is given of tool servers, `private` what no agent may read or write.
+pub(super) fn plan(config: &Config, tools: Vec<Option<ToolsAccess>>, private: Vec<PathBuf>) -> Result<Plan> {
     let groups = config.groups.iter().zip(tools);
+    let groups: Vec<Group> =
+        groups.map(|(group, tools)| plan_group(group, tools, &config.state_dir)).collect::<Result<_>>()?;
+    config.profiles.iter().for_each(|profile| warn_if_closed(profile, &groups));
     Ok(Plan {
-        groups: groups.map(|(group, tools)| plan_group(group, tools, &config.state_dir)).collect::<Result<_>>()?,
+        groups,
         profiles: config.profiles.clone(),
         limits: config.limits.pool.clone(),
         state_dir: config.state_dir.clone(),
+        private,
         client_version: env!("CARGO_PKG_VERSION").into(),
     })
 }
 
+/// Warns of a profile whose directory the user of its workers cannot use: every command of its agents would fail.
+fn warn_if_closed(profile: &Profile, groups: &[Group]) {
+    let is_its = |group: &&Group| profile.group.as_ref().is_none_or(|name| *name == group.name);
+    let user = groups.iter().find(is_its).and_then(|group| group.user.as_ref());
+    let (Some(user), Some(cwd), false) = (user, &profile.cwd, profile.is_plain) else { return };
+    let need = if profile.sandbox == Sandbox::WorkspaceWrite { RequiredAccess::Write } else { RequiredAccess::Enter };
+    if let Err(error) = user.check(Path::new(cwd), need) {
+        tracing::warn!(profile = &*profile.name, %error, "profile directory closed to its workers");
+    }
+}
+
 fn plan_group(group: &config::Group, tools: Option<ToolsAccess>, state_dir: &Path) -> Result<Group> {
     let start = group.command.start(group.codex_home.as_deref(), state_dir)?;
+    let user = group.os_user(&start)?;
     let wide = |limit: Option<usize>| limit.map(|limit| limit as u64);
     Ok(Group {
         name: group.name.as_str().into(),
@@ -83,10 +97,11 @@ fn plan_group(group: &config::Group, tools: Option<ToolsAccess>, state_dir: &Pat
         transport: group.transport.clone(),
         count: group.count,
         codex_home: start.home,
-        env: group.variables()?,
+        env: group.variables()?.into_iter().chain(start.env).collect(),
         cwd: group.cwd.clone(),
         turns_max: group.turns_max,
         threads_loaded_max: group.threads_loaded_max,
+        user,
         rlimits: Rlimits {
             open_files: wide(group.open_files_max),
             processes: wide(group.processes_max),
@@ -99,12 +114,10 @@ fn plan_group(group: &config::Group, tools: Option<ToolsAccess>, state_dir: &Pat
 
 /// `address` is where we are really reached, whatever port was asked for.
 pub(super) fn approvals(config: &Config, ledger: &Ledger, address: SocketAddr) -> Result<Settings> {
-    let path = config.state_dir.join(LINK_KEY_FILE);
     Ok(Settings {
         rules: config.approvals.rules.clone(),
         hooks: config.approvals.hooks.iter().map(hook).collect::<Result<_>>()?,
-        webhook: config.approvals.webhook.as_ref().map(|told| told.webhook_from(config.listen, address)).transpose()?,
-        link_key: LinkKey::load_or_create(&path).with_context(|| format!("cannot use {}", path.display()))?,
+        webhook: config.approvals.webhook.as_ref().map(|told| told.webhook_from(config, address)).transpose()?,
         owner: ledger.owner(),
         limits: approvals::Limits { decision_timeout: config.approvals.deadline, ..config.limits.approvals },
     })
@@ -118,7 +131,7 @@ fn hook(hook: &config::Hook) -> Result<Hook> {
         env: variables_of_ours(&hook.env).with_context(|| format!("`env` of the hook {}", hook.name))?,
         kinds: hook.kinds.clone(),
         timeout: hook.timeout,
-        powers: Powers { for_session: hook.may_allow_for_session, own_turns: false },
+        powers: Powers { for_session: hook.may_allow_for_session, own_turns: false, operator: true },
     })
 }
 

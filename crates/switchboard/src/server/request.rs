@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::str::FromStr;
 
 use http_body_util::{BodyExt as _, Full};
@@ -12,51 +11,116 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
-use tokio::net::TcpStream;
+use supervise::SocketPath;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
-use super::ServerError;
+use super::{ServerError, tls};
 use crate::config::Secret;
 
 /// The longest answer that is read whole; lists are paged well below it.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+const ANSWER_BYTES_MAX: usize = 128 << 20;
 
-/// Where a server listens, on this machine.
+/// The host of a control socket, which takes any.
+const CONTROL_HOST: &str = "switchboard";
+
+/// How a server is reached, on this machine.
 #[derive(Clone, Debug)]
-pub(super) struct Address(String);
+pub(super) enum Access {
+    /// At its address, with a key.
+    Key(Address, Secret),
+    /// By its control socket.
+    Control {
+        socket: SocketPath,
+        /// Which run of the server it belongs to.
+        run: u64,
+    },
+}
+
+/// Where a server listens for callers with a key.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    scheme: Scheme,
+    host: String,
+    port: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    /// In clear text, on this machine alone.
+    Http,
+    Https,
+}
 
 /// A connection that nothing was asked on.
 pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    address: Address,
+    access: Access,
     driver: JoinSet<()>,
 }
 
 /// The answer to a request, as it comes.
 pub(crate) struct Answer {
     body: Incoming,
-    address: Address,
+    access: Access,
     /// Ends with this.
     _driver: JoinSet<()>,
 }
 
-impl Address {
-    pub(super) fn of(address: SocketAddr) -> Self {
-        Self(address.to_string())
+impl Access {
+    pub(super) async fn connect(&self) -> Result<Connection, ServerError> {
+        match self {
+            Self::Key(address, _) => {
+                let place = (address.bare_host(), address.port);
+                let stream = TcpStream::connect(place).await.map_err(|error| self.unreachable(error))?;
+                match address.scheme {
+                    Scheme::Http => self.greet(stream).await,
+                    Scheme::Https => {
+                        let stream = tls::connect(stream, address.bare_host()).await;
+                        self.greet(stream.map_err(|error| self.unreachable(error))?).await
+                    }
+                }
+            }
+            Self::Control { socket, .. } => {
+                let stream = UnixStream::connect(socket.short()).await.map_err(|error| match error.kind() {
+                    // What a server that was killed has left behind.
+                    io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => not_running(socket),
+                    _ => self.unreachable(error),
+                })?;
+                self.greet(stream).await
+            }
+        }
     }
 
-    pub(super) async fn connect(&self) -> Result<Connection, ServerError> {
-        let stream = TcpStream::connect(&self.0).await.map_err(|error| self.unreachable(error))?;
+    async fn greet(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<Connection, ServerError> {
         let (sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.unreachable(io::Error::other(error)))?;
         let mut driver = JoinSet::new();
         // What goes wrong with the connection is told by the request on it.
         driver.spawn(async { _ = connection.await });
-        Ok(Connection { sender, address: self.clone(), driver })
+        Ok(Connection { sender, access: self.clone(), driver })
     }
 
     fn unreachable(&self, error: io::Error) -> ServerError {
-        ServerError::Unreachable { address: self.0.clone(), error }
+        ServerError::Unreachable { address: self.to_string(), error }
+    }
+}
+
+fn not_running(socket: &SocketPath) -> ServerError {
+    let path = socket.path();
+    ServerError::NotRunning(path.parent().unwrap_or(path).into())
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(address, _) => address.fmt(f),
+            Self::Control { socket, .. } => socket.path().display().fmt(f),
+        }
     }
 }
 
@@ -67,22 +131,45 @@ impl FromStr for Address {
         let bad = || ServerError::BadAddress(text.into());
         let uri: Uri = text.parse().map_err(|_| bad())?;
         let is_bare = uri.path() == "/" || uri.path().is_empty();
-        let authority =
-            uri.authority().filter(|_| uri.scheme_str() == Some("http") && is_bare && uri.query().is_none());
+        let (scheme, port) = match uri.scheme_str() {
+            Some("http") => (Scheme::Http, 80),
+            Some("https") => (Scheme::Https, 443),
+            _ => return Err(bad()),
+        };
+        let authority = uri.authority().filter(|_| is_bare && uri.query().is_none());
         let authority = authority.filter(|authority| !authority.as_str().contains('@')).ok_or_else(bad)?;
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-        let is_here =
-            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback());
-        if !is_here {
-            return Err(ServerError::ClearText(host.into()));
+        let port = authority.port_u16().unwrap_or(port);
+        let address = Self { scheme, host: authority.host().into(), port };
+        if scheme == Scheme::Http && !address.is_here() {
+            return Err(ServerError::ClearText(address.bare_host().into()));
         }
-        Ok(Self(format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80))))
+        Ok(address)
+    }
+}
+
+impl Address {
+    pub(super) fn url(&self) -> String {
+        let scheme = match self.scheme {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        };
+        format!("{scheme}://{self}")
+    }
+
+    /// Without the brackets of IPv6.
+    fn bare_host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    fn is_here(&self) -> bool {
+        let address = self.bare_host().parse::<std::net::IpAddr>();
+        self.bare_host() == "localhost" || address.is_ok_and(|ip| ip.to_canonical().is_loopback())
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        write!(f, "{}:{}", self.host, self.port)
     }
 }
 
@@ -91,28 +178,28 @@ impl Connection {
         mut self,
         method: Method,
         path: &str,
-        key: &Secret,
         body: Vec<u8>,
     ) -> Result<(u16, Answer), ServerError> {
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.reveal())).map_err(|_| ServerError::NoKey)?;
-        bearer.set_sensitive(true);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(HOST, &self.address.0)
-            .header(AUTHORIZATION, bearer)
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::from(body))
-            .map_err(|error| ServerError::Unexpected(error.to_string()))?;
+        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
+        let request = match &self.access {
+            Access::Key(address, key) => {
+                let bearer = HeaderValue::from_str(&format!("Bearer {}", key.reveal()));
+                let mut bearer = bearer.map_err(|_| ServerError::NoKey)?;
+                bearer.set_sensitive(true);
+                request.header(HOST, address.to_string()).header(AUTHORIZATION, bearer)
+            }
+            Access::Control { .. } => request.header(HOST, CONTROL_HOST),
+        };
+        let request = request.body(Full::from(body)).map_err(|error| ServerError::Unexpected(error.to_string()))?;
         let response = self.sender.send_request(request).await;
-        let response = response.map_err(|error| self.address.unreachable(io::Error::other(error)))?;
-        Ok((response.status().as_u16(), Answer::new(response, self.address, self.driver)))
+        let response = response.map_err(|error| self.access.unreachable(io::Error::other(error)))?;
+        Ok((response.status().as_u16(), Answer::new(response, self.access, self.driver)))
     }
 }
 
 impl Answer {
-    fn new(response: Response<Incoming>, address: Address, driver: JoinSet<()>) -> Self {
-        Self { body: response.into_body(), address, _driver: driver }
+    fn new(response: Response<Incoming>, access: Access, driver: JoinSet<()>) -> Self {
+        Self { body: response.into_body(), access, _driver: driver }
     }
 
     /// All of it.
@@ -137,7 +224,7 @@ impl Answer {
                         return Ok(Some(part));
                     }
                 }
-                Some(Err(error)) => return Err(self.address.unreachable(io::Error::other(error))),
+                Some(Err(error)) => return Err(self.access.unreachable(io::Error::other(error))),
             }
         }
     }

@@ -8,15 +8,15 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow, bail, ensure};
 use clap::Args;
 use serde_json::{Map, Value};
+use supervise::escaped_lines;
 use tools::{ServerState, ServerView};
 
 use super::own::{Own, caller, start_timeout};
 use super::{INTERRUPTED, NOT_DONE, patience, unknown};
 use crate::config::{Config, load};
-use crate::escape::escaped;
 use crate::object;
 use crate::operate::ServerFlags;
-use crate::print::print;
+use crate::print::{escaped_json, print};
 use crate::server::Server;
 use crate::signals::Signals;
 
@@ -63,7 +63,7 @@ pub(super) async fn run(call: &Call, flags: &ServerFlags) -> Result<ExitCode> {
         result = calling => result?,
         () = signals.next() => return Ok(ExitCode::from(INTERRUPTED)),
     };
-    print(&if flags.json { format!("{result}\n") } else { to_text(&result, io::stdout().is_terminal()) })?;
+    print(&if flags.json { escaped_json(&result) + "\n" } else { to_text(&result, io::stdout().is_terminal()) })?;
     Ok(match (&result["resultType"], &result["isError"]) {
         (Value::String(kind), _) if kind == "input_required" => ExitCode::from(NOT_DONE),
         (_, Value::Bool(true)) => ExitCode::FAILURE,
@@ -85,7 +85,7 @@ async fn call_here(name: &str, arguments: Map<String, Value>, config: Config) ->
             let caller = caller();
             let calling = own.host.call(&caller, name, Value::Object(arguments));
             let called = patience::wait(&format!("{name} is called"), calling).await;
-            called.map_err(|error| anyhow!("{}", escaped(&error.message)))
+            called.map_err(|error| anyhow!("{}", escaped_lines(&error.message)))
         }
         Err(error) => Err(error),
     };
@@ -107,7 +107,7 @@ fn find(name: &str, views: &[ServerView]) -> Result<()> {
     }
     let down = views.iter().find(|view| !view.state.is_usable() && view.state != ServerState::Stopped);
     if let Some(view) = down {
-        let reason = view.reason.as_deref().map(escaped).unwrap_or_else(|| "it does not answer".into());
+        let reason = view.reason.as_deref().map(escaped_lines).unwrap_or_else(|| "it does not answer".into());
         bail!(
             "the tool server {} is {}: {reason}; `switchboard tools check {}` says what is wrong",
             view.name,
@@ -120,15 +120,16 @@ fn find(name: &str, views: &[ServerView]) -> Result<()> {
 
 /// Text as text, and whatever else there is as JSON, each on its line.
 fn to_text(result: &Value, is_terminal: bool) -> String {
+    let json_text = |value: &Value| if is_terminal { escaped_json(value) } else { value.to_string() };
     let mut text = String::new();
     let mut has_text = false;
     for part in result["content"].as_array().into_iter().flatten() {
         match part["text"].as_str().filter(|_| part["type"] == "text") {
             Some(said) => {
                 has_text = true;
-                text.push_str(&if is_terminal { escaped(said) } else { said.to_owned() });
+                text.push_str(&if is_terminal { escaped_lines(said) } else { said.to_owned() });
             }
-            None => text.push_str(&part.to_string()),
+            None => text.push_str(&json_text(part)),
         }
         if !text.ends_with('\n') {
             text.push('\n');
@@ -136,10 +137,10 @@ fn to_text(result: &Value, is_terminal: bool) -> String {
     }
     // Servers say the same in words for those that do not read it.
     if !has_text && !result["structuredContent"].is_null() {
-        text.push_str(&format!("{}\n", result["structuredContent"]));
+        text.push_str(&(json_text(&result["structuredContent"]) + "\n"));
     }
     if result["content"].is_null() && text.is_empty() {
-        text = format!("{result}\n");
+        text = json_text(result) + "\n";
     }
     text
 }
@@ -149,6 +150,7 @@ mod tests {
     use serde_json::json;
 
     use super::{candidates, to_text};
+    use crate::operate::adversary::{assert_harmless, poisoned};
 
     #[test]
     fn text_is_printed_as_text_and_the_rest_as_json() {
@@ -158,10 +160,22 @@ mod tests {
         ], "structuredContent": { "a": 1 } });
         let image = r#"{"data":"AA==","mimeType":"image/png","type":"image"}"#;
         assert_eq!(to_text(&result, false), format!("a\u{1b}\n{image}\n"));
-        assert_eq!(to_text(&result, true), format!("a\\u{{1b}}\n{image}\n"));
+        assert_eq!(to_text(&result, true), format!("a<U+001B>\n{image}\n"));
         assert_eq!(to_text(&json!({ "content": [], "structuredContent": { "a": 1 } }), false), "{\"a\":1}\n");
         assert_eq!(to_text(&json!({ "content": [] }), false), "");
         assert_eq!(to_text(&json!({ "inputRequests": {} }), false), "{\"inputRequests\":{}}\n");
+    }
+
+    #[test]
+    fn adversary_result_of_a_tool_does_nothing_to_a_terminal() {
+        let image = json!({ "type": "image", "data": "AA==", "mimeType": "m" });
+        for result in [
+            json!({ "content": [{ "type": "text", "text": "a" }, image] }),
+            json!({ "content": [], "structuredContent": { "a": "b" } }),
+            json!({ "inputRequests": { "a": "b" } }),
+        ] {
+            assert_harmless(&to_text(&poisoned(&result), true));
+        }
     }
 
     #[test]

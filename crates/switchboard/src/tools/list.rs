@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
+use supervise::escaped_lines;
 
 use super::unknown;
-use crate::escape::escaped;
 use crate::operate::{EXIT_CODES, ServerFlags, cell, rows, segment};
 use crate::print::table;
 use crate::server::ServerError;
@@ -80,8 +80,13 @@ fn remark(server: &Value) -> Option<String> {
         Some("starting") => &server["last_end"],
         _ => &server["reason"],
     };
-    let said: Vec<String> = reason.as_str().map(escaped).into_iter().chain(findings).collect();
+    let said: Vec<String> = reason.as_str().map(set_off).into_iter().chain(findings).collect();
     (!said.is_empty()).then(|| format!("{name}: {}", said.join("; ")))
+}
+
+/// Text of a server; lines after the first are set off, so that none of them can pass for a row of ours.
+fn set_off(text: &str) -> String {
+    escaped_lines(text).replace('\n', "\n    ")
 }
 
 fn count(list: &Value) -> usize {
@@ -97,8 +102,8 @@ fn one(server: &Value) -> String {
     let lines = [
         ("server", said(&server["name"])),
         ("state", said(&server["state"])),
-        ("reason", server["reason"].as_str().map(escaped)),
-        ("last ended", server["last_end"].as_str().filter(|_| server["reason"].is_null()).map(escaped)),
+        ("reason", server["reason"].as_str().map(set_off)),
+        ("last ended", server["last_end"].as_str().filter(|_| server["reason"].is_null()).map(set_off)),
         ("speaks", speaks),
         ("calls itself", itself),
         ("pid", said(&server["pid"])),
@@ -140,6 +145,7 @@ mod tests {
     use serde_json::json;
 
     use super::{all, one};
+    use crate::operate::adversary::{assert_harmless, poisoned};
 
     fn answer() -> serde_json::Value {
         json!({ "servers": [
@@ -170,10 +176,19 @@ mod tests {
             time    failed    –           –       0      4
             files: 1 finding: `switchboard tools list files` shows it
             time: exited with code 3
-            Traceback\u{1b}
+                Traceback<U+001B>
         "#]]
         .assert_eq(&all(&answer()));
         assert!(all(&json!({ "servers": [] })).starts_with("no tool server is configured"));
+    }
+
+    #[test]
+    fn adversary_server_writes_nothing_that_a_terminal_obeys() {
+        let poisoned = poisoned(&answer());
+        assert_harmless(&all(&poisoned));
+        for server in poisoned["servers"].as_array().unwrap() {
+            assert_harmless(&one(server));
+        }
     }
 
     #[test]

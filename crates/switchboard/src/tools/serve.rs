@@ -51,7 +51,7 @@ pub(super) fn run(serve: &Serve, flags: &ServerFlags) -> ExitCode {
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("switchboard: {error:#}");
+            crate::print::complain(&error);
             ExitCode::FAILURE
         }
     }

@@ -142,7 +142,7 @@ fn ignores_hang_up() -> bool {
 fn a_terminal_is_sent_nothing_that_it_would_obey() {
     let state = State::new();
     let sent = state.ask_on_terminal(&["[[say plain \u{1b}[2Jcleared \u{202e}turned]]"]);
-    assert_eq!(sent, "plain \\u{1b}[2Jcleared \\u{202e}turned\r\n");
+    assert_eq!(sent, "plain <U+001B>[2Jcleared <U+202E>turned\r\n");
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_program_that_is_no_worker_fails_the_handshake_with_its_last_words() {
     let ended = state.ask(&["--worker", "/bin/cat", "hello"]).end();
     assert_eq!(ended.code(), Some(1));
     assert!(ended.stderr.contains("the handshake failed"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("app-server: No such file"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cat: "), "{}", ended.stderr);
 }
 
 #[test]
@@ -394,7 +394,10 @@ fn the_model_reaches_the_worker() {
     let start = heard.lines().find(|line| line.contains("thread/start")).unwrap();
     let start: Value = serde_json::from_str(start).unwrap();
     assert_eq!(start["params"]["model"], "gpt-x");
-    assert_eq!(start["params"]["sandbox"], "read-only");
+    let files = &start["params"]["config"]["permissions"]["switchboard"]["filesystem"];
+    assert_eq!(files[":root"], "read");
+    let state_dir = state.path().canonicalize().unwrap();
+    assert_eq!(files[state_dir.to_str().unwrap()], "deny", "{files}");
     assert_eq!(start["params"]["approvalPolicy"], "on-request");
 }
 

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::workplace::directory_outside_tmp;
 
 /// Far beyond what any run takes, floods and real clients included, so that only a hang meets it.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -23,6 +24,8 @@ const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Where one or more runs keep their state.
 pub(crate) struct State {
     directory: TempDir,
+    /// Where the runs start, and their agents work: not where the state is, which agents may not see.
+    project: TempDir,
 }
 
 /// A run that has begun.
@@ -46,11 +49,21 @@ pub(crate) struct Ended {
 
 impl State {
     pub(crate) fn new() -> Self {
-        Self { directory: TempDir::new().unwrap() }
+        Self { directory: TempDir::new().unwrap(), project: TempDir::new().unwrap() }
+    }
+
+    /// Out of reach of agents that may write to /tmp.
+    pub(crate) fn outside_tmp() -> Self {
+        Self { directory: directory_outside_tmp().unwrap(), project: directory_outside_tmp().unwrap() }
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The directory that the runs start in.
+    pub(crate) fn project(&self) -> &Path {
+        self.project.path()
     }
 
     /// Writes the configuration of the user.
@@ -91,7 +104,7 @@ impl State {
     pub(crate) fn run_program(&self, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
         let mut command = Command::new(program);
         let path = std::env::var_os("PATH").unwrap_or_default();
-        command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
+        command.args(arguments).current_dir(self.project.path()).stdin(Stdio::null());
         command.env_clear().env("PATH", path).env("HOME", self.path());
         self.begin(command, variables)
     }
@@ -124,18 +137,24 @@ impl State {
         Ended { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
+    /// Runs any command to the end beside others, with somebody who types on its terminal.
+    pub(crate) fn run_typing(&self, typed: &str, arguments: &[&str]) -> Ended {
+        let (mut master, name) = terminal();
+        let mut command = self.command_of(arguments);
+        command.stdin(fs::File::open(name).unwrap());
+        master.write_all(typed.as_bytes()).unwrap();
+        self.begin(command, &[]).end_beside_others()
+    }
+
     /// Runs to the end on a terminal, and returns what the terminal was sent.
     pub(crate) fn ask_on_terminal(&self, arguments: &[&str]) -> String {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let (mut master, name) = terminal();
         let terminal = fs::File::options().write(true).open(name).unwrap();
         let mut child = self.command(arguments).stdout(terminal).stderr(Stdio::null()).spawn().unwrap();
         let _watchdog = Watchdog::new(Pid::from_child(&child));
         let mut sent = Vec::new();
         // The end of a terminal is an error, not an end of file; what came before it is kept.
-        _ = fs::File::from(master).read_to_end(&mut sent);
+        _ = master.read_to_end(&mut sent);
         assert!(child.wait().unwrap().success());
         String::from_utf8(sent).unwrap()
     }
@@ -156,7 +175,7 @@ impl State {
             command.args(["-c", &format!("{prologue}; exec \"$0\" \"$@\""), binary]);
         }
         // No configuration of whoever runs the tests counts.
-        command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
+        command.args(arguments).current_dir(self.project.path()).stdin(Stdio::null());
         command.env("SWITCHBOARD_STATE_DIR", self.path()).env("XDG_CONFIG_HOME", self.path());
         command
     }
@@ -185,6 +204,15 @@ impl State {
         fs::set_permissions(&worker, fs::Permissions::from_mode(0o755)).unwrap();
         worker.to_str().unwrap().into()
     }
+}
+
+/// A terminal: the side of the person who sits at it, and the path of the other.
+fn terminal() -> (fs::File, String) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+    (master.into(), name)
 }
 
 impl Run {

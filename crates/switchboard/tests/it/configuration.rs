@@ -60,7 +60,7 @@ fn a_file_that_is_named_must_be_there() {
 fn the_file_of_the_user_counts_and_never_one_that_happens_to_lie_around() {
     let state = State::new();
     state.configure("drain_grace = \"7s\"\n");
-    fs::write(state.path().join("switchboard.toml"), "drain_grace = \"8s\"\n[[workers]]\ncommand = \"./theirs\"\n")
+    fs::write(state.project().join("switchboard.toml"), "drain_grace = \"8s\"\n[[workers]]\ncommand = \"./theirs\"\n")
         .unwrap();
     let printed = state.run_with(&["serve", "--print-config"], &[]).end();
     assert!(printed.stdout.contains("drain_grace = \"7s\""), "{}", printed.stdout);

@@ -7,6 +7,7 @@ fn scale() -> u32 {
     std::env::var("SWITCHBOARD_TEST_SCALE").map_or(1, |scale| scale.parse().unwrap())
 }
 
+mod adversary;
 mod ask;
 #[cfg(feature = "real-codex")]
 mod chat_real;

@@ -1,5 +1,7 @@
 //! The commands against a running server: the same answers as from one's own worker, and decisions that reach it.
 
+mod adversary;
+
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -141,10 +143,11 @@ fn what_waits_is_listed_shown_and_allowed_as_it_was_shown() {
 fn a_denial_ends_the_wait_and_a_grant_holds_for_the_thread() {
     let state = State::new();
     let served = Served::start(&state);
-    for (action, state_after) in
-        [(&["deny", "--reason", "not here"][..], "denied"), (&["allow", "--for-session"], "allowed")]
-    {
-        let asking = state.run_with(&["ask", "[[shellesc make]]"], &[]);
+    for (prompt, action, state_after) in [
+        ("[[shellesc make]]", &["deny", "--reason", "not here"][..], "denied"),
+        ("[[patch new.txt hello]]", &["allow", "--for-session"], "allowed"),
+    ] {
+        let asking = state.run_with(&["ask", prompt], &[]);
         served.wait_until("asked", |served| served.json(&["approvals"])["approvals"][0]["state"] == "pending");
         let id = served.json(&["approvals"])["approvals"][0]["id"].as_str().unwrap().to_owned();
         let decided = served.json(&[&["approvals"], action, &[&id]].concat());

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::command::{Ended, Run, State};
 
 /// Far beyond what anything here takes.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A server that serves.
 pub(crate) struct Served<'a> {
@@ -43,7 +43,6 @@ impl<'a> Served<'a> {
     }
 
     /// Lets it listen at this address.
-    #[cfg(feature = "real-codex")]
     pub(crate) fn start_at(address: &str, state: &'a State, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         Self::start_all("", address, state, arguments, variables)
     }
@@ -79,6 +78,13 @@ impl<'a> Served<'a> {
         self.state.run_with(arguments, &[]).end_beside_others()
     }
 
+    /// Accepts what its configuration file says now.
+    pub(crate) fn accept_configuration(&self) -> Ended {
+        let ended = self.command(&["config", "accept", "--yes"]);
+        assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+        ended
+    }
+
     /// The same, of which JSON is expected.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let ended = self.command(&[arguments, &["--json"]].concat());
@@ -91,9 +97,15 @@ impl<'a> Served<'a> {
     }
 
     /// The same, with another key.
-    #[cfg(feature = "real-codex")]
     pub(crate) fn get_as(&self, key: &str, path: &str) -> String {
         self.exchange_as(key, &format!("GET {path} HTTP/1.1\r\n"), "")
+    }
+
+    /// Posts with another key.
+    pub(crate) fn post_as(&self, key: &str, path: &str, body: &str) -> String {
+        let length = body.len();
+        let head = format!("POST {path} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n");
+        self.exchange_as(key, &head, body)
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> String {

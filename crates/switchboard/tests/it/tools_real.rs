@@ -25,7 +25,7 @@ fn start<'a>(state: &'a State, real: &Real, arguments: &[&str]) -> Served<'a> {
 }
 
 /// Starts a turn, allows the one thing that it asks for, and waits for its end.
-fn allowed_turn(served: &Served<'_>, prompt: &str) -> Value {
+pub(crate) fn allowed_turn(served: &Served<'_>, prompt: &str) -> Value {
     allowed(served, &json!({ "prompt": prompt }))
 }
 

@@ -60,6 +60,7 @@ fn a_change_of_the_file_touches_only_what_it_changes() {
 
     let (other, added) = (table(&state, "changed", "legacy", ""), table(&state, "added", "modern", ""));
     state.configure(&format!("{kept}{other}{added}"));
+    served.accept_configuration();
     served.wait_until("another is added", |served| told(served, "added")["state"] == "ready");
     served.wait_until("the changed one is another", |served| told(served, "changed")["era"] == "legacy");
     assert_eq!(told(&served, "kept")["pid"], kept_pid, "it goes on untouched");

@@ -9,7 +9,7 @@ use approvals::{Kind as Asked, Rule, Rules, Then, Webhook};
 use super::super::kind::Kind;
 use super::super::problem::Source;
 use super::super::reading::{Reading, Table};
-use super::super::{Approvals, Hook, Secret, Told};
+use super::super::{Approvals, Config, Hook, Secret, Told};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -27,7 +27,7 @@ const BY_RULE: &[(&str, Asked)] = &[
     ("tool_confirmation", Asked::ToolConfirmation),
 ];
 
-pub(super) fn approvals(reading: &mut Reading<'_>, listen: SocketAddr) -> Approvals {
+pub(super) fn approvals(reading: &mut Reading<'_>, own_url: &str) -> Approvals {
     let table = reading.table("approvals");
     let mut section = reading.section("[approvals]", "[approvals]", "approvals", table);
     section.has_table("rules");
@@ -43,7 +43,7 @@ pub(super) fn approvals(reading: &mut Reading<'_>, listen: SocketAddr) -> Approv
     let public_url = section.value(
         "public_url",
         &Kind::url("https://gateway.example.com"),
-        &format!("http://{listen}"),
+        own_url,
         "Where the links of the webhook lead: this server, as their reader reaches it.",
     );
     let webhook =
@@ -62,11 +62,11 @@ impl Told {
     /// The same, with links that lead to where the server is reached, if the port was left to the system.
     pub(crate) fn webhook_from(
         &self,
-        listen: SocketAddr,
+        config: &Config,
         address: SocketAddr,
     ) -> Result<Webhook, approvals::WebhookError> {
-        let links = match self.links.strip_prefix(&format!("http://{listen}")) {
-            Some(path) => format!("http://{address}{path}"),
+        let links = match self.links.strip_prefix(&config.url_at(config.listen)) {
+            Some(path) => format!("{}{path}", config.url_at(address)),
             None => self.links.clone(),
         };
         Webhook::new(&self.url, self.authorization.as_ref().map(Secret::reveal), &links)

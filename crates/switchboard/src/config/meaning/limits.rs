@@ -39,7 +39,7 @@ fn set_front(section: &mut SectionReader<'_, '_>, limits: &mut Limits) {
         &mut connections.header_timeout,
         "header_timeout",
         &moments,
-        "How long the head of a request may take, and a connection be idle.",
+        "How long the TLS handshake and the head of a request may take each, and a connection be idle.",
     );
     section.set(
         &mut connections.write_timeout,

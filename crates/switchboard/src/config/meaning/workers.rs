@@ -10,7 +10,7 @@ use super::super::Group;
 use super::super::kind::{Kind, quoted};
 use super::super::nearest::nearest;
 use super::super::problem::Source;
-use super::super::reading::{Reading, Table};
+use super::super::reading::{Reading, SectionReader, Table};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -93,6 +93,11 @@ fn group<'a>(
             ".",
             "Where its workers start; threads have a directory of their own.",
         ),
+        user: section.optional(
+            "user",
+            &Kind::text(),
+            "The operating system user that its workers run as; needs root, and a codex_home and cwd that are open to it.",
+        ),
         env: section.value(
             "env",
             &Kind::words("[\"OPENAI_API_KEY\"]"),
@@ -145,15 +150,7 @@ pub(super) fn profiles(reading: &mut Reading<'_>, groups: &[Group]) -> Vec<Profi
 fn profile<'a>(reading: &mut Reading<'a>, name: &str, table: Table<'a>, groups: &[Group]) -> Profile {
     let path = format!("profiles.{name}");
     let mut section = reading.section("[profiles.NAME]", &format!("[profiles.{}]", bare_or_quoted(name)), &path, table);
-    let group = section.optional("workers", &Kind::name(), "The group that runs it; the first one if left out.");
-    if let Some(unknown) = group.as_ref().filter(|name| groups.iter().all(|group| group.name != **name)) {
-        let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
-        let hint = match nearest(unknown, names.iter().copied()) {
-            Some(near) => format!("did you mean \"{near}\"?"),
-            None => format!("there are {}", names.join(", ")),
-        };
-        section.complain("workers", format!("`workers`: no group is called \"{unknown}\": {hint}"));
-    }
+    let group = group_of_profile(&mut section, groups);
     let cwd = section.value("cwd", &Kind::path(), ".", "Where its threads work, if their caller does not say.");
     let profile = Profile {
         name: name.into(),
@@ -194,9 +191,48 @@ fn profile<'a>(reading: &mut Reading<'a>, name: &str, table: Table<'a>, groups: 
             "true",
             "Whether chat callers are told what the agent does, as reasoning.",
         ),
+        readable: section.value(
+            "readable",
+            &Kind::paths("[\"~/reference\"]"),
+            "",
+            "If not empty, agents see only their workspace, the system's programs and these paths; list `cwd` alone to hide all else.",
+        ),
+        trusted_projects: section.value(
+            "trusted_projects",
+            &Kind::paths("[\"~/project\"]"),
+            "",
+            "Git repositories whose own Codex configuration (`.codex/config.toml`, MCP servers, hooks, skills) may be loaded, in their top directory.",
+        ),
+        network: section.value("network", &Kind::flag(), "false", "Whether its commands may use the network."),
+        allow_unconfined: section.value(
+            "allow_unconfined",
+            &Kind::flag(),
+            "false",
+            "Accept agents that Codex cannot confine: full access, or a Codex older than 0.145 for callers other than operators.",
+        ),
     };
+    if profile.sandbox == Sandbox::FullAccess && !profile.readable.is_empty() {
+        section.complain(
+            "readable",
+            "`readable`: agents with full access see everything; choose another `sandbox`".into(),
+        );
+    }
     section.finish();
     profile
+}
+
+/// The group that a profile names, which must be there.
+fn group_of_profile(section: &mut SectionReader<'_, '_>, groups: &[Group]) -> Option<String> {
+    let group = section.optional("workers", &Kind::name(), "The group that runs it; the first one if left out.");
+    if let Some(unknown) = group.as_ref().filter(|name| groups.iter().all(|group| group.name != **name)) {
+        let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+        let hint = match nearest(unknown, names.iter().copied()) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("there are {}", names.join(", ")),
+        };
+        section.complain("workers", format!("`workers`: no group is called \"{unknown}\": {hint}"));
+    }
+    group
 }
 
 /// A table's name as TOML writes it.

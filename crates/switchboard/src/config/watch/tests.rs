@@ -39,14 +39,25 @@ impl Bench {
         self.watch.look()
     }
 
+    /// Accepts what waits, as an operator does who has just seen it.
+    fn accept(&mut self) -> Vec<String> {
+        let hash = self.watch.view().hash.unwrap();
+        self.watch.accept(&hash).unwrap().accepted
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.watch.servers.iter().map(|server| &*server.name).collect()
+    }
+
     /// The same as text, without the place of the file.
     fn check(&mut self, expected: &Expect) {
-        let News { servers, said } = self.look();
+        let News { servers, said, waiting } = self.look();
         let servers = servers.map(|servers| {
             let names: Vec<&str> = servers.iter().map(|server| &*server.name).collect();
             format!("now there are: {}", names.join(" "))
         });
-        let lines: Vec<String> = said.into_iter().chain(servers).collect();
+        let waiting = waiting.map(|names| format!("waiting: {names}"));
+        let lines: Vec<String> = said.into_iter().chain(servers).chain(waiting).collect();
         let directory = self.directory.path().to_str().unwrap();
         expected.assert_eq(&lines.join("\n").replace(directory, "DIR"));
     }
@@ -61,13 +72,18 @@ fn a_file_that_stays_as_it_is_is_read_once_more_and_changes_nothing() {
 }
 
 #[test]
-fn servers_come_change_and_go_with_the_file() {
+fn servers_come_and_change_when_they_are_accepted_and_go_with_the_file() {
     let mut bench = Bench::new(FILES);
     bench.write(&format!("{FILES}[tools.web]\nurl = \"https://sample\"\n"));
-    bench.check(&expect!["now there are: files web"]);
+    bench.check(&expect!["waiting: web"]);
+    bench.check(&expect![""]);
+    assert_eq!(bench.names(), ["files"]);
+    assert_eq!(bench.accept(), ["web"]);
+    assert_eq!(bench.names(), ["files", "web"]);
     bench.check(&expect![""]);
     bench.write(&format!("{FILES}prefix = \"\"\n[tools.web]\nurl = \"https://sample\"\n"));
-    bench.check(&expect!["now there are: files web"]);
+    bench.check(&expect!["waiting: files"]);
+    assert_eq!(bench.accept(), ["files"]);
     bench.write("# none\n");
     bench.check(&expect!["now there are: "]);
 }
@@ -76,7 +92,93 @@ fn servers_come_change_and_go_with_the_file() {
 fn what_was_changed_before_the_first_look_is_seen() {
     let mut bench = Bench::new("");
     bench.write(FILES);
-    bench.check(&expect!["now there are: files"]);
+    bench.check(&expect!["waiting: files"]);
+}
+
+mod adversary {
+    use super::*;
+
+    const EVIL: &str = "[tools.evil]\ncommand = [\"sh\", \"-c\", \"id\"]\n";
+
+    #[test]
+    fn only_the_content_that_was_shown_is_accepted() {
+        let mut bench = Bench::new("");
+        bench.write(FILES);
+        bench.look();
+        let shown = bench.watch.view().hash.unwrap();
+        bench.write(&format!("{FILES}{EVIL}"));
+        bench.check(&expect!["waiting: evil files"]);
+        assert_eq!(bench.watch.accept(&shown), Err(ConfigConflict::OtherContent));
+        assert_eq!(bench.watch.accept(""), Err(ConfigConflict::OtherContent));
+        assert!(bench.names().is_empty());
+        // Nor is what was written after the last look, whatever it is.
+        bench.write(FILES);
+        bench.look();
+        bench.write(&format!("{FILES}{EVIL}"));
+        assert_eq!(bench.accept(), ["files"]);
+        assert_eq!(bench.names(), ["files"]);
+        bench.check(&expect!["waiting: evil"]);
+        bench.write(FILES);
+        bench.check(&expect![""]);
+        assert_eq!(bench.watch.accept(&shown), Err(ConfigConflict::NothingPending), "once is enough");
+    }
+
+    #[test]
+    fn what_waits_is_forgotten_with_a_file_that_cannot_be_used() {
+        let mut bench = Bench::new("");
+        bench.write(EVIL);
+        bench.look();
+        let shown = bench.watch.view().hash.unwrap();
+        bench.write("[[[");
+        bench.look();
+        assert_eq!(bench.watch.accept(&shown), Err(ConfigConflict::NothingPending));
+        assert!(!bench.watch.view().problems.is_empty());
+    }
+
+    #[test]
+    fn a_server_that_was_taken_away_waits_when_it_is_back() {
+        let mut bench = Bench::new(EVIL);
+        bench.write("");
+        bench.check(&expect!["now there are: "]);
+        bench.write(EVIL);
+        bench.check(&expect!["waiting: evil"]);
+        assert!(bench.names().is_empty());
+    }
+
+    #[test]
+    fn a_reload_whose_agents_can_change_the_file_is_refused() {
+        let mut bench = Bench::new(FILES);
+        let cwd = bench.directory.path().to_str().unwrap().to_owned();
+        bench.write(&format!("[profiles.codex]\ncwd = {cwd:?}\nsandbox = \"workspace-write\"\n"));
+        let said = bench.look().said.join("\n");
+        assert!(said.contains("the configuration file"), "{said}");
+        assert_eq!(bench.names(), ["files"], "tool servers stay as they are");
+    }
+
+    #[test]
+    fn a_file_that_a_link_leads_into_the_workspace_is_not_followed() {
+        let place = tempfile::tempdir().unwrap();
+        for name in ["work", "config"] {
+            fs::create_dir(place.path().join(name)).unwrap();
+        }
+        let work = place.path().join("work");
+        let boundaries = |path: &Path| {
+            let text = format!("[profiles.codex]\ncwd = {work:?}\nsandbox = \"workspace-write\"\n");
+            let config = crate::config::tests::resolved(&text).config;
+            Boundaries::with_temporary(&config, Some(path), &[])
+        };
+        let path = place.path().join("config/switchboard.toml");
+        fs::write(&path, "").unwrap();
+        let resolved = load(Some(&path), Vec::new()).unwrap();
+        let mut watch = Watch { boundaries: boundaries(&path), ..Watch::new(Some(&path), Vec::new(), &resolved) };
+        fs::write(work.join("theirs.toml"), FILES).unwrap();
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(work.join("theirs.toml"), &path).unwrap();
+        watch.look();
+        let said = watch.look().said.join("\n");
+        assert!(said.contains("the configuration file"), "{said}");
+        assert!(watch.pending.is_none() && watch.servers.is_empty());
+    }
 }
 
 #[test]
@@ -121,9 +223,11 @@ fn other_keys_are_said_to_count_after_a_restart() {
         "changed in the configuration file, but only for the next start: key, [[workers]] count, [limits] queue_max"
     ]);
     bench.write(&format!("key = \"sb_2\"\n{rest}[[workers]]\nname = \"b\"\ncount = 2\n{FILES}"));
-    bench.check(&expect!["now there are: files"]);
+    bench.check(&expect!["waiting: files"]);
     bench.write(&format!("key = \"sb_1\"\n{rest}[[workers]]\nname = \"b\"\n{FILES}"));
-    bench.check(&expect!["changed in the configuration file, but only for the next start: [limits] queue_max"]);
+    bench.check(&expect![[r#"
+        changed in the configuration file, but only for the next start: [limits] queue_max
+        waiting: files"#]]);
 }
 
 #[test]
@@ -138,6 +242,7 @@ fn a_change_in_what_is_not_shown_is_noticed() {
 fn what_looks_like_a_mistake_is_said() {
     let mut bench = Bench::new(FILES);
     bench.write(&format!("{FILES}env = [\"NO_SUCH_VARIABLE_OF_OURS\"]\n"));
+    // The variable that is not there changes nothing.
     bench.check(&expect!["DIR/switchboard.toml:3: NO_SUCH_VARIABLE_OF_OURS: there is no such variable to pass on"]);
 }
 

@@ -101,7 +101,7 @@ fn there_are(asked: &[&str]) -> String {
 }
 
 fn quoted(name: &str) -> String {
-    format!("`{}`", crate::escape::escaped_line(name))
+    format!("`{}`", supervise::escaped(name))
 }
 
 #[cfg(test)]

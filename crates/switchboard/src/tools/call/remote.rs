@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
+use supervise::{escaped, escaped_lines};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
 
 use crate::config::nearest;
-use crate::escape::{escaped, escaped_line};
 use crate::server::Server;
 
 /// What may be on its way between us and the proxy.
@@ -28,7 +28,7 @@ pub(super) async fn call(server: &Server, name: &str, arguments: Map<String, Val
         if !names.iter().any(|other| other == name)
             && let Some(near) = nearest(name, names.iter().map(String::as_str))
         {
-            bail!("there is no tool {:?}: did you mean {near:?}?", escaped_line(name));
+            bail!("there is no tool {:?}: did you mean {near:?}?", escaped(name));
         }
         // If there is none, the server says why.
         talk.ask("tools/call", json!({ "name": name, "arguments": arguments })).await
@@ -84,7 +84,7 @@ impl Talk {
                 continue;
             }
             return match message["error"]["message"].as_str() {
-                Some(error) => Err(anyhow!("{}", escaped(error))),
+                Some(error) => Err(anyhow!("{}", escaped_lines(error))),
                 None => Ok(message["result"].take()),
             };
         }

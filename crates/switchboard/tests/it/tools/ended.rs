@@ -35,6 +35,7 @@ fn what_waits_for_a_confirmation_is_refused_when_its_server_is_changed() {
     let calling = state.run_with(&["tools", "call", "g__delete", r#"{"path":"a"}"#], &[]);
     served.wait_until("asked", |served| served.json(&["approvals"])["approvals"][0]["state"] == "pending");
     configure(&state, &[("g", "dual")]);
+    served.accept_configuration();
     let called = calling.end_beside_others();
     assert_eq!(called.code(), Some(1), "{}", called.stderr);
     assert!(called.stdout.contains("was changed meanwhile: ask again"), "{}", called.stdout);
