@@ -81,7 +81,7 @@ impl Framer {
                     return Some(Frame::Line(line));
                 }
             } else {
-                self.buffer.extend_from_slice(part);
+                self.keep(part);
                 if end.is_some() {
                     self.is_delivered = true;
                     // Asked twice because a borrow that is only sometimes returned would hold for the whole loop.
@@ -103,6 +103,16 @@ impl Framer {
         }
         self.is_delivered = true;
         content(&self.buffer).map(Frame::Line)
+    }
+
+    fn keep(&mut self, part: &[u8]) {
+        let bytes = self.buffer.len() + part.len();
+        if bytes > BUFFER_KEPT_BYTES && bytes > self.buffer.capacity() {
+            // One reservation for all that may come. Doubling would leave as much memory again behind, and the system
+            // provides only the pages that are written to.
+            self.buffer.reserve_exact(self.line_bytes_max - self.buffer.len());
+        }
+        self.buffer.extend_from_slice(part);
     }
 
     /// The part that overflowed stays in the input: the next step skips it.
