@@ -19,6 +19,8 @@ use wire::{Frame, Framer};
 const WAITING_READS_MAX: usize = 256;
 /// How long a full queue may hold up what passes, once, before the recording is given up.
 const DISK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the rest may take once nothing passes any more that it could hold up.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest line that is recorded whole; of a longer one its beginning is.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
@@ -81,7 +83,7 @@ impl Recorder {
     /// Waits a moment until all is written.
     pub(super) async fn finish(self) {
         drop(self.reads);
-        if timeout(DISK_TIMEOUT, self.done).await.is_err() {
+        if timeout(FINISH_TIMEOUT, self.done).await.is_err() {
             eprintln!("switchboard: the disk does not take the end of the recording; it is not whole");
         }
     }
