@@ -5,12 +5,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 use std::{fs, thread};
 
 use serde::Serialize;
 
-use crate::codex;
+use crate::{HANG_TIMEOUT, codex};
 
 /// Names binaries, one a line: the version, a space, the path.
 const BINARIES: &str = "SWITCHBOARD_CODEX_VERSIONS";
@@ -21,9 +20,6 @@ const NEWEST: &str = include_str!("../../../schema/VERSION");
 
 /// Versions that are checked at the same time: they mostly wait.
 const AT_ONCE: usize = 3;
-
-/// A check of a healthy worker takes a second or two.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The checks of one version, by name, in the order of the page.
 pub type Cells = Vec<(&'static str, Cell)>;
@@ -81,11 +77,11 @@ pub fn examine(check: impl Fn(&str, &Path) -> Cells + Sync) {
 
 /// Makes a check a cell, within the time that it may take.
 pub async fn cell(check: impl Future<Output = Result<String, Obstacle>>) -> Cell {
-    match tokio::time::timeout(CHECK_TIMEOUT, check).await {
+    match tokio::time::timeout(HANG_TIMEOUT, check).await {
         Ok(Ok(found)) => Cell::Passed(found),
         Ok(Err(Obstacle::Absent(why))) => Cell::Absent(why),
         Ok(Err(Obstacle::Failed(why))) => Cell::Failed(why),
-        Err(_) => Cell::Failed(format!("not over after {CHECK_TIMEOUT:?}")),
+        Err(_) => Cell::Failed(format!("not over after {HANG_TIMEOUT:?}")),
     }
 }
 

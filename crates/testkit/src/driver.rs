@@ -15,13 +15,11 @@ use tokio::io::{AsyncWriteExt, BufReader, Split};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
+use crate::HANG_TIMEOUT;
 use crate::script::{Action, Answered, Call, Ending, Reply, Script};
 use crate::substitute::substitute;
 use crate::transcript::{Direction, Transcript};
 use crate::workplace::Workplace;
-
-/// Far above any answer of a real worker on a loaded machine.
-const WAIT_MAX: Duration = Duration::from_secs(30);
 
 const SHOWN_LINES_MAX: usize = 30;
 const SHOWN_LINE_CHARS_MAX: usize = 300;
@@ -39,7 +37,7 @@ pub struct Launch {
 
 /// Plays `script` against the worker of `launch`, which lives in `workplace`.
 pub fn play(script: &Script, launch: &Launch, workplace: &Workplace) -> Result<Transcript, PlayError> {
-    play_within(WAIT_MAX, script, launch, workplace)
+    play_within(HANG_TIMEOUT, script, launch, workplace)
 }
 
 fn play_within(
@@ -345,13 +343,14 @@ mod tests {
 
     use expect_test::{Expect, expect};
 
-    use super::{Launch, WAIT_MAX, play_within};
+    use super::{Launch, play_within};
+    use crate::HANG_TIMEOUT;
     use crate::script::Script;
     use crate::workplace::Workplace;
 
     /// Plays against a program of the system: `cat` says whatever it hears.
     fn check(program: &str, script: &str, expected: &Expect) {
-        check_within(WAIT_MAX, program, script, expected);
+        check_within(HANG_TIMEOUT, program, script, expected);
     }
 
     fn check_within(wait_max: Duration, program: &str, script: &str, expected: &Expect) {

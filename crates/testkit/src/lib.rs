@@ -21,6 +21,9 @@ mod substitute;
 pub mod transcript;
 pub mod workplace;
 
+/// The deadline of a wait in a test. Only a hang reaches it, however slow the machine is: no test depends on speed.
+pub const HANG_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(180);
+
 /// How many times longer than usual loops and laws run: `SWITCHBOARD_TEST_SCALE`.
 #[must_use]
 pub fn scale() -> u32 {

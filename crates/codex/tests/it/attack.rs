@@ -16,6 +16,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::json;
 use supervise::Owner;
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -26,9 +27,6 @@ use tokio_tungstenite::tungstenite::Message;
 use wire::Json;
 
 use crate::support::{Place, item_status};
-
-/// Far beyond anything that happens here.
-const LONG: Duration = Duration::from_secs(60);
 
 fn options() -> Options {
     Options::new("tests", "1.0")
@@ -53,7 +51,7 @@ where
 /// Every end that a turn tells, to the last.
 async fn ends(mut turn: Turn) -> Vec<TurnStatus> {
     let mut ends = Vec::new();
-    while let Some(event) = timeout(LONG, turn.next()).await.expect("the turn ends") {
+    while let Some(event) = timeout(HANG_TIMEOUT, turn.next()).await.expect("the turn ends") {
         if let TurnEvent::TurnEnded { status, .. } = event {
             ends.push(status);
         }
@@ -75,7 +73,7 @@ async fn scripted(script: &str) -> Client {
 fn assert_all_gone(owner: Owner) {
     let mark = format!("{}={owner}", supervise::OWNER_VARIABLE);
     let is_marked = |environment: &[u8]| String::from_utf8_lossy(environment).contains(&mark);
-    let deadline = Instant::now() + LONG;
+    let deadline = Instant::now() + HANG_TIMEOUT;
     while Instant::now() < deadline {
         let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
         let mut environments = processes.filter_map(|entry| fs::read(entry.path().join("environ")).ok());
@@ -145,7 +143,7 @@ fn a_runtime_that_is_shut_down_leaves_nobody_waiting_and_no_process_behind() {
     let waiting = client.clone();
     let waiter = thread::spawn(move || {
         let elsewhere = Runtime::new().unwrap();
-        elsewhere.block_on(async { timeout(LONG, waiting.ended()).await.map(|end| end.to_string()) })
+        elsewhere.block_on(async { timeout(HANG_TIMEOUT, waiting.ended()).await.map(|end| end.to_string()) })
     });
     drop(runtime);
     assert_eq!(waiter.join().unwrap().unwrap(), "the runtime of this connection was shut down");
@@ -208,7 +206,7 @@ async fn a_callback_may_call_the_client_and_even_stop_it() {
     assert_eq!(item_status(&thread, "[[shell touch harmless]]", "command_execution").await, "completed");
     let turn = thread.start_turn("[[shell touch x]]").await.unwrap();
     assert_eq!(ends(turn).await, [TurnStatus::Lost]);
-    timeout(LONG, client.ended()).await.unwrap();
+    timeout(HANG_TIMEOUT, client.ended()).await.unwrap();
     assert_all_gone(launch.owner);
 }
 
@@ -235,10 +233,10 @@ async fn a_callback_is_dropped_when_its_turn_is_over() {
     let client = place.start(options).await;
     let thread = client.start_thread(asking()).await.unwrap();
     let turn = thread.start_turn("[[shell touch x]]").await.unwrap();
-    assert_eq!(timeout(LONG, told.recv()).await.unwrap(), Some("asked"));
+    assert_eq!(timeout(HANG_TIMEOUT, told.recv()).await.unwrap(), Some("asked"));
     turn.interrupt();
     assert_eq!(ends(turn).await, [TurnStatus::Interrupted]);
-    assert_eq!(timeout(LONG, told.recv()).await.unwrap(), Some("dropped"));
+    assert_eq!(timeout(HANG_TIMEOUT, told.recv()).await.unwrap(), Some("dropped"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -267,9 +265,9 @@ async fn a_flood_that_nobody_reads_holds_no_other_thread_up_and_ends_with_the_re
             }
         }
     };
-    timeout(LONG, is_idle_again).await.unwrap();
+    timeout(HANG_TIMEOUT, is_idle_again).await.unwrap();
     let (mut cuts, mut end) = (0, None);
-    while let Some(event) = timeout(LONG, turn.next()).await.unwrap() {
+    while let Some(event) = timeout(HANG_TIMEOUT, turn.next()).await.unwrap() {
         match event {
             TurnEvent::Cut { .. } => cuts += 1,
             TurnEvent::TurnEnded { error, .. } => end = error.and_then(|error| error.kind),
@@ -318,7 +316,7 @@ async fn requests_without_end_are_answered_without_end() {
 async fn a_turn_that_the_worker_does_not_name_is_an_error_and_no_hang() {
     let client = scripted("read start; echo '{\"id\":3,\"result\":{}}'; read rest").await;
     let thread = client.thread("t");
-    let error = timeout(LONG, thread.start_turn("hello")).await.unwrap().err().unwrap();
+    let error = timeout(HANG_TIMEOUT, thread.start_turn("hello")).await.unwrap().err().unwrap();
     assert!(error.to_string().contains("names no turn"), "{error}");
 }
 
@@ -372,6 +370,6 @@ async fn a_socket_that_is_cut_in_mid_turn_loses_the_turn_once() {
     };
     let ((), (client, turn)) = tokio::join!(worker, caller);
     assert_eq!(ends(turn).await, [TurnStatus::Lost]);
-    let end = timeout(LONG, client.ended()).await.unwrap();
+    let end = timeout(HANG_TIMEOUT, client.ended()).await.unwrap();
     assert!(matches!(&*end, codex::End::Socket(_)), "{end}");
 }

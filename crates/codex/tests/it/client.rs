@@ -11,12 +11,10 @@ use codex::{
     TurnEvent,
 };
 use serde_json::json;
+use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
 
 use crate::support::{Place, item_status};
-
-/// Far beyond anything that these turns take.
-const LONG: Duration = Duration::from_secs(60);
 
 async fn client(place: &Place) -> Client {
     place.start(Options::new("tests", "1.0")).await
@@ -63,7 +61,7 @@ async fn a_busy_thread_takes_no_second_turn_and_a_dropped_turn_frees_it() {
     let error = thread.start_turn("again").await.err().unwrap();
     assert!(matches!(&error, CallError::Busy(busy) if *busy.turn == *turn.id()), "{error}");
     drop(turn);
-    let again = timeout(LONG, thread.start_turn("[[text]]")).await.unwrap().unwrap();
+    let again = timeout(HANG_TIMEOUT, thread.start_turn("[[text]]")).await.unwrap().unwrap();
     assert_eq!(again.finish().await.status, TurnStatus::Completed);
 }
 
@@ -86,7 +84,7 @@ async fn an_interrupted_turn_ends_as_interrupted_and_its_items_are_closed() {
     let mut turn = thread.start_turn("[[slow 10000 5]]").await.unwrap();
     let mut open = 0;
     let mut status = None;
-    while let Some(event) = timeout(LONG, turn.next()).await.unwrap() {
+    while let Some(event) = timeout(HANG_TIMEOUT, turn.next()).await.unwrap() {
         match event {
             TurnEvent::ItemStarted { .. } => open += 1,
             TurnEvent::ItemCompleted { .. } => open -= 1,
@@ -109,7 +107,7 @@ async fn a_running_turn_is_steered() {
     let mut turn = thread.start_turn("[[slow 10000 5]]").await.unwrap();
     while !matches!(turn.next().await, Some(TurnEvent::Text { .. })) {}
     turn.steer(&[Input::Text("[[say enough]]".into())]).await.unwrap();
-    assert_eq!(timeout(LONG, turn.finish()).await.unwrap().text.trim(), "enough");
+    assert_eq!(timeout(HANG_TIMEOUT, turn.finish()).await.unwrap().text.trim(), "enough");
 }
 
 #[tokio::test]
@@ -158,14 +156,14 @@ async fn requests_are_decided_later_and_several_wait_at_once() {
     for _ in 0..3 {
         let thread = client.start_thread(asking()).await.unwrap();
         turns.push(thread.start_turn("[[shell touch x]]").await.unwrap());
-        waiting.push(timeout(LONG, requests.next()).await.unwrap().unwrap());
+        waiting.push(timeout(HANG_TIMEOUT, requests.next()).await.unwrap().unwrap());
     }
     for request in waiting.iter().rev() {
         request.decide(&Decision::Allow).unwrap();
         assert!(request.decide(&Decision::Allow).is_err(), "the first answer has won");
     }
     for turn in turns {
-        assert_eq!(timeout(LONG, turn.finish()).await.unwrap().status, TurnStatus::Completed);
+        assert_eq!(timeout(HANG_TIMEOUT, turn.finish()).await.unwrap().status, TurnStatus::Completed);
     }
 }
 
@@ -181,9 +179,9 @@ async fn a_request_that_waits_for_later_is_decided_by_its_id() {
     let client = place.start(options).await;
     let thread = client.start_thread(asking()).await.unwrap();
     let turn = thread.start_turn("[[shell touch x]]").await.unwrap();
-    let request = timeout(LONG, told.recv()).await.unwrap().unwrap();
+    let request = timeout(HANG_TIMEOUT, told.recv()).await.unwrap().unwrap();
     client.decide(&request, &Decision::Allow).unwrap();
-    assert_eq!(timeout(LONG, turn.finish()).await.unwrap().status, TurnStatus::Completed);
+    assert_eq!(timeout(HANG_TIMEOUT, turn.finish()).await.unwrap().status, TurnStatus::Completed);
     assert!(client.decide(&request, &Decision::Allow).is_err());
 }
 
@@ -326,10 +324,10 @@ async fn the_connections_own_events_are_heard_by_every_reader() {
                 }
             }
         };
-        assert_eq!(*timeout(LONG, started).await.unwrap(), *thread.id());
+        assert_eq!(*timeout(HANG_TIMEOUT, started).await.unwrap(), *thread.id());
     }
     client.stop().await;
-    while timeout(LONG, one.next()).await.unwrap().is_some() {}
+    while timeout(HANG_TIMEOUT, one.next()).await.unwrap().is_some() {}
 }
 
 #[tokio::test]
@@ -366,7 +364,7 @@ async fn a_worker_that_rejects_v2_and_initialized_is_ready_all_the_same_and_the_
             }
         }
     };
-    assert!(timeout(LONG, reported).await.unwrap().contains("-32601"));
+    assert!(timeout(HANG_TIMEOUT, reported).await.unwrap().contains("-32601"));
     let thread = client.start_thread(ThreadOptions::default()).await.unwrap();
     assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
 }

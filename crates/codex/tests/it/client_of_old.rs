@@ -1,17 +1,14 @@
 //! The client against a worker that speaks the dialect of old: the same words for its user, other lines on the wire.
 
-use std::time::Duration;
-
 use codex::abilities::Dialect;
 use codex::event::TurnStatus;
 use codex::requests::RequestKind;
 use codex::{ApprovalPolicy, CallError, Callbacks, Decision, Input, Options, ThreadOptions, TurnEvent, TurnOptions};
 use serde_json::{Value, json};
+use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
 
 use crate::support::{Place, item_status};
-
-const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn a_turn_is_one_send_and_its_listener_is_removed_at_the_end() {
@@ -55,12 +52,12 @@ async fn a_dropped_turn_is_interrupted_and_the_thread_goes_on() {
     let client = place.start(Options::new("tests", "1.0")).await;
     let thread = client.start_thread(ThreadOptions::in_directory("/")).await.unwrap();
     let mut turn = thread.start_turn("[[slow 10000 5]]").await.unwrap();
-    while !matches!(timeout(LONG, turn.next()).await.unwrap(), Some(TurnEvent::Text { .. })) {}
+    while !matches!(timeout(HANG_TIMEOUT, turn.next()).await.unwrap(), Some(TurnEvent::Text { .. })) {}
     let unable = turn.steer(&[Input::Text("more".into())]).await.err().unwrap();
     assert!(matches!(unable, CallError::Unable(_)), "{unable}");
     drop(turn);
     let again = async { thread.start_turn("[[text]]").await.unwrap().finish().await };
-    assert_eq!(timeout(LONG, again).await.unwrap().text, "Hello from mock.");
+    assert_eq!(timeout(HANG_TIMEOUT, again).await.unwrap().text, "Hello from mock.");
 }
 
 #[tokio::test]

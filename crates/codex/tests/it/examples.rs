@@ -3,15 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::timeout;
-
-/// Far beyond anything that an example takes.
-const LONG: Duration = Duration::from_secs(60);
 
 /// Where examples run, and the worker that they are told to use.
 pub(crate) struct Stage {
@@ -42,7 +39,7 @@ impl Stage {
             .spawn()
             .unwrap();
         child.stdin.take().unwrap().write_all(stdin.as_bytes()).await.unwrap();
-        let Output { status, stdout, stderr } = timeout(LONG, child.wait_with_output()).await.unwrap().unwrap();
+        let Output { status, stdout, stderr } = timeout(HANG_TIMEOUT, child.wait_with_output()).await.unwrap().unwrap();
         assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
         String::from_utf8(stdout).unwrap()
     }

@@ -5,12 +5,11 @@ use std::time::Duration;
 use codex::event::{ConnectionEvent, TurnEvent, TurnStatus};
 use codex::{CallError, Client, Options, ThreadOptions, Trap, Turn};
 use serde_json::json;
+use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
 use wire::Json;
 
 use crate::compatibility::lab::Lab;
-
-const LONG: Duration = Duration::from_secs(120);
 
 /// Lets a test have a place for workers, and a model; that has a runtime of its own.
 fn run(test: impl AsyncFnOnce(Lab)) {
@@ -20,7 +19,9 @@ fn run(test: impl AsyncFnOnce(Lab)) {
 }
 
 async fn until_text(turn: &mut Turn) {
-    while !matches!(timeout(LONG, turn.next()).await.unwrap().expect("the turn speaks"), TurnEvent::Text { .. }) {}
+    while !matches!(timeout(HANG_TIMEOUT, turn.next()).await.unwrap().expect("the turn speaks"), TurnEvent::Text { .. })
+    {
+    }
 }
 
 #[test]
@@ -33,7 +34,7 @@ fn a_second_interrupt_is_not_waited_for_and_open_items_are_closed() {
         turn.interrupt();
         turn.interrupt();
         let mut last_items = Vec::new();
-        while let Some(event) = timeout(LONG, turn.next()).await.unwrap() {
+        while let Some(event) = timeout(HANG_TIMEOUT, turn.next()).await.unwrap() {
             match event {
                 TurnEvent::ItemCompleted { item } => last_items.push((item.kind, item.status)),
                 TurnEvent::TurnEnded { status, .. } => assert_eq!(status, TurnStatus::Interrupted),
@@ -59,11 +60,11 @@ fn an_interrupt_right_after_the_start_is_not_lost() {
         let thread = client.start_thread(lab.thread()).await.unwrap();
         let turn = thread.start_turn("[[slow 1000 20]]").await.unwrap();
         turn.interrupt();
-        assert_eq!(timeout(LONG, turn.finish()).await.unwrap().status, TurnStatus::Interrupted);
+        assert_eq!(timeout(HANG_TIMEOUT, turn.finish()).await.unwrap().status, TurnStatus::Interrupted);
         for _ in 0..3 {
             drop(thread.start_turn("[[slow 1000 20]]").await.unwrap());
         }
-        let last = timeout(LONG, thread.start_turn("[[text]]")).await.unwrap().unwrap();
+        let last = timeout(HANG_TIMEOUT, thread.start_turn("[[text]]")).await.unwrap().unwrap();
         assert_eq!(last.finish().await.text, "Hello from mock.");
     });
 }
@@ -127,7 +128,7 @@ fn a_parked_turn_is_followed_from_another_connection() {
         // By default the worker waits ten seconds for a command, which on a busy machine has not run by then.
         let call = r#"[[tool exec_command {"cmd":"touch parked","yield_time_ms":30000}]]"#;
         let turn = thread.start_turn(call).await.unwrap();
-        let asked = timeout(LONG, requests.next()).await.unwrap().unwrap().asked;
+        let asked = timeout(HANG_TIMEOUT, requests.next()).await.unwrap().unwrap().asked;
         let (thread, turn_id) = (thread.id().to_owned(), turn.id().to_owned());
         // The link is cut: nothing is interrupted, since nothing can be said any more.
         first.stop().await;
@@ -137,10 +138,10 @@ fn a_parked_turn_is_followed_from_another_connection() {
         let mut requests = second.requests().unwrap();
         let turn = second.thread(&thread).follow(&turn_id).unwrap();
         second.resume_thread(&thread, asking).await.unwrap();
-        let again = timeout(LONG, requests.next()).await.unwrap().unwrap();
+        let again = timeout(HANG_TIMEOUT, requests.next()).await.unwrap().unwrap();
         assert_eq!(again.asked.id.as_raw(), asked.id.as_raw());
         again.decide(&codex::Decision::Allow).unwrap();
-        assert_eq!(timeout(LONG, turn.finish()).await.unwrap().status, TurnStatus::Completed);
+        assert_eq!(timeout(HANG_TIMEOUT, turn.finish()).await.unwrap().status, TurnStatus::Completed);
         assert!(lab.file("parked").exists(), "the command has run");
         worker.stop().await;
     });
@@ -161,13 +162,13 @@ fn adversary_escalates_without_a_word_of_it_in_the_request() {
         let thread = client.start_thread(asking).await.unwrap();
         let call = r#"[[tool exec_command {"cmd":"touch escaped","sandbox_permissions":"require_escalated"}]]"#;
         let turn = thread.start_turn(call).await.unwrap();
-        let request = timeout(LONG, requests.next()).await.unwrap().unwrap();
+        let request = timeout(HANG_TIMEOUT, requests.next()).await.unwrap().unwrap();
         let params: serde_json::Value = request.asked.params.parse().unwrap();
         for sign in ["reason", "additionalPermissions", "networkApprovalContext"] {
             assert_eq!(params[sign], serde_json::Value::Null, "{params}");
         }
         request.decide(&codex::Decision::Allow).unwrap();
-        assert_eq!(timeout(LONG, turn.finish()).await.unwrap().status, TurnStatus::Completed);
+        assert_eq!(timeout(HANG_TIMEOUT, turn.finish()).await.unwrap().status, TurnStatus::Completed);
         assert!(lab.file("escaped").exists(), "a read-only sandbox would not have let it");
     });
 }
@@ -181,7 +182,7 @@ fn a_compaction_is_a_turn_and_is_told_once() {
         assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
         let mut turn = thread.compact().await.unwrap();
         let (mut compactions, mut end) = (0, None);
-        while let Some(event) = timeout(LONG, turn.next()).await.unwrap() {
+        while let Some(event) = timeout(HANG_TIMEOUT, turn.next()).await.unwrap() {
             match event {
                 TurnEvent::Compacted => compactions += 1,
                 TurnEvent::TurnEnded { status, .. } => end = Some(status),
@@ -203,7 +204,7 @@ fn a_thread_that_is_let_go_is_unloaded_and_goes_on_after_a_resume() {
         let thread = client.start_thread(fleeting()).await.unwrap();
         assert_eq!(thread.start_turn("[[text]]").await.unwrap().finish().await.status, TurnStatus::Completed);
         assert_eq!(client.loaded_threads().await.unwrap(), [Box::from(thread.id())]);
-        client.ping(LONG).await.unwrap();
+        client.ping(HANG_TIMEOUT).await.unwrap();
         thread.unload().await.unwrap();
         let unloaded = async {
             while let Some(event) = events.next().await {
@@ -212,7 +213,7 @@ fn a_thread_that_is_let_go_is_unloaded_and_goes_on_after_a_resume() {
                 }
             }
         };
-        timeout(LONG, unloaded).await.unwrap();
+        timeout(HANG_TIMEOUT, unloaded).await.unwrap();
         assert!(client.loaded_threads().await.unwrap().is_empty());
         let refused = thread.start_turn("[[text]]").await.err().unwrap();
         assert_eq!(refused.trap(), Some(Trap::NotLoaded), "{refused}");

@@ -2,15 +2,12 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use codex::{Client, Options, Thread, TurnEvent};
 use supervise::{Launch, Owner, Rlimits};
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
-
-/// Far beyond anything that the demo worker takes.
-const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) struct Place {
     directory: TempDir,
@@ -66,7 +63,7 @@ impl Place {
 pub(crate) async fn item_status(thread: &Thread, prompt: &str, kind: &str) -> String {
     let mut turn = thread.start_turn(prompt).await.unwrap();
     let mut status = "nothing".into();
-    while let Some(event) = timeout(LONG, turn.next()).await.expect("the turn ends") {
+    while let Some(event) = timeout(HANG_TIMEOUT, turn.next()).await.expect("the turn ends") {
         if let TurnEvent::ItemCompleted { item } = event
             && *item.kind == *kind
         {

@@ -6,12 +6,10 @@ use codex::event::{ConnectionEvent, TurnStatus};
 use codex::{CallError, Client, Direction, Ladder, Options, ThreadOptions, TurnEvent};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
 
 use crate::support::Place;
-
-/// Far beyond anything that the demo worker takes.
-const LONG: Duration = Duration::from_secs(60);
 
 async fn client(place: &Place) -> Client {
     place.start(Options::new("tests", "1.0")).await
@@ -77,7 +75,7 @@ async fn an_unloaded_thread_is_gone_from_memory_and_goes_on_after_a_resume() {
     assert_eq!(client.loaded_threads().await.unwrap(), [Box::from(thread.id())]);
     thread.unload().await.unwrap();
     let is_gone = |event: &ConnectionEvent| matches!(event, ConnectionEvent::ThreadStatus { thread: of, status, .. } if **of == *thread.id() && &**status == "not_loaded");
-    timeout(LONG, async { while !is_gone(&events.next().await.unwrap()) {} }).await.unwrap();
+    timeout(HANG_TIMEOUT, async { while !is_gone(&events.next().await.unwrap()) {} }).await.unwrap();
     assert!(client.loaded_threads().await.unwrap().is_empty());
     let refused = thread.start_turn("[[text]]").await.err().unwrap();
     assert_eq!(refused.trap(), Some(codex::Trap::NotLoaded), "{refused}");
@@ -95,7 +93,7 @@ async fn a_thread_with_a_turn_is_not_unloaded_and_a_dropped_turn_is_waited_for()
     let refused = thread.unload().await.unwrap_err();
     assert!(matches!(refused, CallError::Busy(_)), "{refused}");
     drop(turn);
-    timeout(LONG, thread.unload()).await.unwrap().unwrap();
+    timeout(HANG_TIMEOUT, thread.unload()).await.unwrap().unwrap();
     assert_eq!(client.loaded_threads().await.unwrap().len(), 1, "the worker takes its time");
 }
 
@@ -115,7 +113,7 @@ async fn injected_history_is_kept_and_what_is_no_item_is_refused() {
 async fn a_ping_is_answered_in_either_dialect_and_by_an_overloaded_worker_too() {
     for place in [Place::new(), Place::new().of_old(), Place::new().with_script("[calls]\noverloaded_every = 1\n")] {
         let client = client(&place).await;
-        assert!(client.ping(LONG).await.unwrap() < LONG);
+        assert!(client.ping(HANG_TIMEOUT).await.unwrap() < HANG_TIMEOUT);
         assert!(client.pid().is_some());
     }
 }
@@ -129,7 +127,7 @@ async fn a_stopped_worker_answers_no_ping_until_it_is_continued() {
     let silence = client.ping(Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(silence, CallError::Unanswered { .. }), "{silence}");
     kill_process(worker, Signal::CONT).unwrap();
-    client.ping(LONG).await.unwrap();
+    client.ping(HANG_TIMEOUT).await.unwrap();
 }
 
 #[tokio::test]
@@ -150,6 +148,6 @@ async fn a_worker_that_ignores_the_end_of_its_stdin_is_killed() {
     kill_process(worker, Signal::STOP).unwrap();
     let short = Duration::from_millis(20);
     let ladder = Ladder { stdin_wait: short, terminate_wait: short, terminate_again_wait: short, ..Ladder::default() };
-    let end = timeout(LONG, client.stop_with(ladder)).await.unwrap();
+    let end = timeout(HANG_TIMEOUT, client.stop_with(ladder)).await.unwrap();
     assert!(end.to_string().contains("SIGKILL"), "{end}");
 }

@@ -12,10 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
-/// Everything here happens at once or never.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Lines that wait for a test to look at them.
 const LINES_MAX: usize = 1024;
 
@@ -63,7 +62,7 @@ impl Running {
 
     /// What follows `words` on standard error.
     fn logged(&self, words: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + HANG_TIMEOUT;
         loop {
             let line = self.stderr.recv_timeout(left(deadline)).unwrap_or_else(|_| panic!("no {words:?} on stderr"));
             if let Some((_, rest)) = line.split_once(words) {
@@ -78,7 +77,7 @@ impl Running {
 
     /// How it ended, and what it still said on standard error.
     fn end(mut self) -> (ExitStatus, String) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + HANG_TIMEOUT;
         let mut said = String::new();
         loop {
             match self.stderr.recv_timeout(left(deadline)) {
@@ -135,7 +134,7 @@ impl Link {
 
     fn receive(&mut self) -> String {
         match self {
-            Self::Stdio { stdout, .. } => stdout.recv_timeout(PATIENCE).expect("a line in time"),
+            Self::Stdio { stdout, .. } => stdout.recv_timeout(HANG_TIMEOUT).expect("a line in time"),
             Self::Socket(socket) => socket.read().expect("a message in time").into_text().unwrap().to_string(),
         }
     }
@@ -143,8 +142,8 @@ impl Link {
 
 fn connected(address: &str) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(HANG_TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(HANG_TIMEOUT)).unwrap();
     stream
 }
 
@@ -173,7 +172,7 @@ impl Client {
     }
 
     fn until(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + HANG_TIMEOUT;
         while !left(deadline).is_zero() {
             let message = serde_json::from_str(&self.link.receive()).unwrap();
             if is_wanted(&message) {
@@ -281,7 +280,7 @@ fn crash_ends_by_the_signal_it_names_after_its_deltas() {
 fn exit_at_start_comes_before_any_word() {
     let mut worker = Running::start_with("process.exit_at_start = 3", &[]);
     let stdout = lines(worker.child.stdout.take().unwrap());
-    assert_eq!(stdout.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
+    assert_eq!(stdout.recv_timeout(HANG_TIMEOUT), Err(RecvTimeoutError::Disconnected));
     assert_eq!(worker.end().0.code(), Some(3));
 }
 

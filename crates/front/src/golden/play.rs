@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use codex::{ApprovalPolicy, Sandbox};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use workers::{Plan, Profile};
 
 use super::case::{Case, Part, Request, Section, Stay};
-use super::http::LONG;
 use super::names::Names;
 use super::response::Response;
 use super::schemas::check_object;
@@ -31,7 +31,7 @@ pub(super) async fn play(text: &str) -> String {
         sections.push(Section::new(&section.heading, &section.text));
         match part {
             Part::Worker(_) | Part::Script(_) => {}
-            Part::Drain => stage.house.pool.drain(LONG).await,
+            Part::Drain => stage.house.pool.drain(HANG_TIMEOUT).await,
             Part::Key { name, order } => stage.make_key(name, order).await,
             Part::Decision(decision) => stage.decide(decision).await,
             Part::Request(request, stay) => {
@@ -161,12 +161,12 @@ impl Stage {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(LONG, quiet).await.expect("a turn ends when its caller is gone");
+        timeout(HANG_TIMEOUT, quiet).await.expect("a turn ends when its caller is gone");
     }
 
     /// Once no turn runs any more, the worker has been told everything.
     async fn close(mut self) -> Section {
-        self.house.pool.drain(LONG).await;
+        self.house.pool.drain(HANG_TIMEOUT).await;
         let load = self.house.pool.load();
         assert_eq!((load.turns, load.waiting), (load.parked, 0), "every turn ends or is parked");
         let view = capture::view(&fs::read_to_string(&self.capture).unwrap());
@@ -206,12 +206,12 @@ impl Connection {
         let coming =
             async { while !self.text().contains(text) && self.stream.read_buf(&mut self.read).await.unwrap() > 0 {} };
         // Heartbeats alone are not enough.
-        let _ = timeout(LONG, coming).await;
+        let _ = timeout(HANG_TIMEOUT, coming).await;
         assert!(self.text().contains(text), "{text:?} does not come: {}", self.text());
     }
 
     async fn run_to_the_end(&mut self) {
-        let rest = timeout(LONG, self.stream.read_to_end(&mut self.read)).await;
+        let rest = timeout(HANG_TIMEOUT, self.stream.read_to_end(&mut self.read)).await;
         assert!(rest.is_ok(), "an answer does not end: {}", self.text());
     }
 

@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use crate::http::LONG;
 use crate::support::House;
+use testkit::HANG_TIMEOUT;
 
 /// Starts a turn that asks for a command, and gives the path of its events and the approval.
 async fn asking(house: &House) -> (String, Value) {
@@ -94,7 +94,7 @@ async fn a_link_decides_when_it_is_posted_to_and_only_then() {
     let deciding = approvals::Settings { webhook: Some(webhook), ..approvals::Settings::default() };
     let house = House::at(listener, Settings::default(), deciding).await;
     let (_, approval) = asking(&house).await;
-    let message = timeout(LONG, received(&inbox)).await.expect("the webhook is told");
+    let message = timeout(HANG_TIMEOUT, received(&inbox)).await.expect("the webhook is told");
     let link = link_in(&message, "allow");
     let path = link.strip_prefix(&format!("http://{links}")).unwrap();
     let anybody = crate::http::Caller { address: links, key: "none".into() };

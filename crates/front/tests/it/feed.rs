@@ -6,8 +6,8 @@ use front::Settings;
 use front::keys::Scope;
 use tokio::time::timeout;
 
-use crate::http::LONG;
 use crate::support::House;
+use testkit::HANG_TIMEOUT;
 
 #[tokio::test]
 async fn everything_that_changes_is_told_and_told_again_to_one_who_comes_back() {
@@ -76,12 +76,12 @@ async fn a_quiet_stream_says_that_it_is_alive() {
 
 #[tokio::test]
 async fn a_quiet_stream_ends_when_its_key_is_revoked_long_before_its_next_heartbeat() {
-    let settings = Settings { heartbeat: LONG, ..Settings::default() };
+    let settings = Settings { heartbeat: HANG_TIMEOUT, ..Settings::default() };
     let house = House::with(settings, approvals::Settings::default()).await;
     let reader = house.caller(&[Scope::Operate]).await;
     let mut feed = reader.events("/api/events", "").await;
     house.revoke(&reader).await;
-    let rest = timeout(Duration::from_secs(2), feed.rest()).await.expect("it ends within two seconds");
+    let rest = timeout(HANG_TIMEOUT / 2, feed.rest()).await.expect("it ends before the heartbeat");
     assert_eq!(rest.len(), 0);
     assert_eq!(reader.get("/api/turns").await.refusal(), "401 invalid_api_key");
     house.stop().await;
@@ -95,7 +95,7 @@ async fn a_busy_stream_ends_too_when_its_key_is_revoked() {
     let mut turn = caller.events(&path, "").await;
     turn.until("text").await;
     house.revoke(&caller).await;
-    let rest = timeout(LONG, turn.rest()).await.expect("the stream ends");
+    let rest = timeout(HANG_TIMEOUT, turn.rest()).await.expect("the stream ends");
     assert!(rest.iter().all(|event| event["type"] != "turn_ended"), "{rest:?}");
     house.stop().await;
 }

@@ -2,13 +2,14 @@
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use testkit::HANG_TIMEOUT;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::http::{Caller, LONG};
+use crate::http::Caller;
 use crate::schemas::check_object;
 
 /// What ends a response.
@@ -56,7 +57,7 @@ impl Frames {
     /// The next event or error, as the public API describes it; how the connection was closed, if it was.
     pub(crate) async fn next(&mut self) -> Result<Value, Option<u16>> {
         loop {
-            let message = timeout(LONG, self.socket.next()).await.expect("a frame comes, or the end");
+            let message = timeout(HANG_TIMEOUT, self.socket.next()).await.expect("a frame comes, or the end");
             match message {
                 Some(Ok(Message::Text(text))) => {
                     let event = serde_json::from_str(&text).unwrap();
@@ -119,14 +120,16 @@ impl Frames {
     /// Closes it as one should.
     pub(crate) async fn close(mut self) {
         self.socket.close(None).await.unwrap();
-        while let Some(Ok(_)) = timeout(LONG, self.socket.next()).await.expect("the server closes too") {}
+        while let Some(Ok(_)) = timeout(HANG_TIMEOUT, self.socket.next()).await.expect("the server closes too") {}
     }
 
     /// The code that the server closes it with.
     pub(crate) async fn closed(mut self) -> Option<u16> {
         loop {
             if let Err(code) = self.next().await {
-                while let Some(Ok(_)) = timeout(LONG, self.socket.next()).await.expect("the server closes too") {}
+                while let Some(Ok(_)) = timeout(HANG_TIMEOUT, self.socket.next()).await.expect("the server closes too")
+                {
+                }
                 return code;
             }
         }

@@ -1,15 +1,12 @@
 //! As much of an HTTP client as the tests need: what is sent and what comes back stay readable as text.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use serde_json::Value;
+use testkit::HANG_TIMEOUT;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-
-/// Far beyond anything that a test waits for.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// One who sends requests with one key.
 #[derive(Clone)]
@@ -124,7 +121,7 @@ impl Events {
             }
         };
         // Heartbeats alone are not enough.
-        timeout(LONG, event).await.expect("an event comes, or the end")
+        timeout(HANG_TIMEOUT, event).await.expect("an event comes, or the end")
     }
 
     /// The next event of this type.
@@ -149,7 +146,8 @@ impl Events {
     /// The next line, whatever it is.
     pub(crate) async fn line(&mut self) -> Option<String> {
         let mut line = String::new();
-        let read = timeout(LONG, self.lines.read_line(&mut line)).await.expect("a stream goes on or ends").ok()?;
+        let read =
+            timeout(HANG_TIMEOUT, self.lines.read_line(&mut line)).await.expect("a stream goes on or ends").ok()?;
         (read > 0).then(|| line.trim_end().to_owned())
     }
 }
@@ -172,6 +170,6 @@ pub(crate) async fn exchange_whole(address: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    timeout(LONG, stream.read_to_end(&mut answer)).await.expect("an answer comes").unwrap();
+    timeout(HANG_TIMEOUT, stream.read_to_end(&mut answer)).await.expect("an answer comes").unwrap();
     String::from_utf8(answer).unwrap()
 }

@@ -1,19 +1,16 @@
 //! Keys over HTTP: made, listed and revoked; what they allow, and that their text is told once.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use expect_test::expect;
 use front::keys::{Grant, Keys, Scope, Scopes};
 use serde_json::json;
 use store::{Change, Store};
+use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
 
 use crate::http::Caller;
 use crate::support::{House, KEY};
-
-/// Far beyond what a revocation takes, and as long as it may.
-const REVOKED_WITHIN: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn a_key_is_made_told_once_listed_without_its_text_and_revoked() {
@@ -146,9 +143,9 @@ async fn a_revoked_key_loses_its_stream_and_its_turn_at_once() {
     let mut operators = house.operator.events(path, "").await;
     own.until("text").await;
     house.revoke(&caller).await;
-    let rest = timeout(REVOKED_WITHIN, own.rest()).await.expect("its stream ends");
+    let rest = timeout(HANG_TIMEOUT, own.rest()).await.expect("its stream ends");
     assert!(rest.iter().all(|event| event["type"] == "text"), "{rest:?}");
-    let ended = timeout(REVOKED_WITHIN, operators.until("turn_ended")).await.expect("its turn ends");
+    let ended = timeout(HANG_TIMEOUT, operators.until("turn_ended")).await.expect("its turn ends");
     assert_eq!(ended["status"], "interrupted");
     house.stop().await;
 }
@@ -173,9 +170,9 @@ async fn a_revoked_key_loses_its_conversation_at_once_and_is_told_why() {
         }
         panic!("it ended without a word");
     };
-    let told = timeout(REVOKED_WITHIN, told).await.expect("its stream ends");
+    let told = timeout(HANG_TIMEOUT, told).await.expect("its stream ends");
     assert!(told.contains("this key was revoked"), "{told}");
-    let ended = timeout(REVOKED_WITHIN, feed.until("turn_ended")).await.expect("its turn ends");
+    let ended = timeout(HANG_TIMEOUT, feed.until("turn_ended")).await.expect("its turn ends");
     assert_eq!(ended["status"], "interrupted");
     house.stop().await;
 }

@@ -24,14 +24,14 @@ mod socket;
 mod support;
 mod turns;
 
+use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
 
-use http::LONG;
 use support::House;
 
 /// Waits until so many turns have a place.
 async fn until_turns(house: &House, count: usize) {
-    let come = timeout(LONG, async {
+    let come = timeout(HANG_TIMEOUT, async {
         while house.pool.load().turns != count {
             tokio::task::yield_now().await;
         }

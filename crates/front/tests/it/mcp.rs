@@ -3,9 +3,10 @@
 use expect_test::expect;
 use front::keys::Scope;
 use serde_json::{Value, json};
+use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
 
-use crate::http::{Answer, Caller, Events, LONG, exchange};
+use crate::http::{Answer, Caller, Events, exchange};
 use crate::support::House;
 
 const LEGACY: &str = "2025-11-25";
@@ -193,7 +194,7 @@ async fn streams_end_when_the_server_does() {
     let house = House::with_tools(&["dual"]).await;
     let legacy = Legacy::open(&house.operator).await;
     let mut events = legacy.events().await;
-    timeout(LONG, house.stop()).await.unwrap();
+    timeout(HANG_TIMEOUT, house.stop()).await.unwrap();
     while events.line().await.is_some() {}
 }
 
@@ -261,7 +262,7 @@ async fn an_operator_starts_a_tool_server_anew() {
     let restarted = house.operator.post("/api/tools/dual/restart", "").await;
     house.check(&restarted, "ToolServerRestarting").await;
     let another = async { while pid().await.is_none_or(|now| now == before) {} };
-    timeout(LONG, another).await.expect("another process");
+    timeout(HANG_TIMEOUT, another).await.expect("another process");
     assert_eq!(house.operator.post("/api/tools/none/restart", "").await.refusal(), "404 tool_server_not_found");
     house.stop().await;
 }

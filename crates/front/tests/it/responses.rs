@@ -7,11 +7,12 @@ use front::Settings;
 use front::keys::Scope;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use workers::{Limits, Plan, Transport};
 
-use crate::http::{Caller, LONG};
+use crate::http::Caller;
 use crate::support::{House, plan};
 use crate::{kill, until_turns};
 
@@ -48,7 +49,7 @@ fn path_of(response: &Value) -> String {
 
 /// Waits until a response is as wanted.
 pub(crate) async fn until(caller: &Caller, response: &Value, status: &str) -> Value {
-    let come = timeout(LONG, async {
+    let come = timeout(HANG_TIMEOUT, async {
         loop {
             let now = retrieve(caller, response).await;
             if now["status"] == *status {
@@ -228,7 +229,7 @@ async fn what_goes_on_after_a_restart_ends_with_its_key() {
     house.revoke(&caller).await;
     until_turns(&house, 0).await;
     let (id, key) = (begun["id"].as_str().unwrap().to_owned(), caller.id().to_owned());
-    let kept = timeout(LONG, async {
+    let kept = timeout(HANG_TIMEOUT, async {
         loop {
             let (id, key) = (id.clone(), key.clone());
             let row = house.store.read(move |reader| reader.response(&id, &key)).await.unwrap().unwrap();

@@ -9,6 +9,7 @@ use front::keys::{Grant, KeyLimits, Scope, Scopes};
 use front::{ConnectionLimits, RequestLimits, ResponseLimits, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
@@ -16,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
 use crate::frames::Frames;
-use crate::http::{Events, LONG};
+use crate::http::Events;
 use crate::support::{House, plan};
 
 const CAPTURE: &str = "capture.jsonl";
@@ -131,7 +132,7 @@ async fn a_connection_goes_on_from_what_is_not_stored_on_one_thread() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(LONG, threads).await.expect("the thread is forgotten with its connection");
+    tokio::time::timeout(HANG_TIMEOUT, threads).await.expect("the thread is forgotten with its connection");
     let directory = house.stop().await;
     let turns = calls(&directory, &["turn/start"]);
     assert!(turns.len() == 4 && turns.iter().all(|turn| turn == &turns[0]), "{turns:?}");
@@ -179,7 +180,7 @@ async fn nothing_is_left_of_what_is_not_stored_when_the_caller_goes_in_its_middl
 }
 
 async fn until_no_threads(house: &House) {
-    let forgotten = timeout(LONG, async {
+    let forgotten = timeout(HANG_TIMEOUT, async {
         while house.operator.get("/api/threads").await.json()["threads"] != json!([]) {
             tokio::task::yield_now().await;
         }
@@ -406,7 +407,7 @@ async fn a_connection_keeps_its_place() {
             }
         }
     };
-    let first = tokio::time::timeout(LONG, opened).await.expect("there is a place");
+    let first = tokio::time::timeout(HANG_TIMEOUT, opened).await.expect("there is a place");
     let second = house.operator.frames().await;
     assert_eq!(house.operator.try_frames("/v1/responses", &[]).await.err(), Some(503));
     first.close().await;

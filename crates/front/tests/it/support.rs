@@ -12,13 +12,14 @@ use serde_json::Value;
 use store::Store;
 use supervise::{Ledger, Rlimits};
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use workers::{Group, Limits, Plan, Pool, Profile, Transport};
 
-use super::http::{Answer, Caller, LONG};
+use super::http::{Answer, Caller};
 
 /// The key that the installation chose; long enough not to be taken for a guess.
 pub(crate) const KEY: &str = "the-key-of-the-tests-0123456789abcdef";
@@ -69,7 +70,7 @@ impl House {
     pub(crate) async fn with_tools(servers: &[&str]) -> Self {
         let house = Self::open().await;
         house.tools.apply(servers.iter().map(|name| tool_server(name)).collect());
-        assert!(house.tools.settled(LONG).await, "tool servers start");
+        assert!(house.tools.settled(HANG_TIMEOUT).await, "tool servers start");
         house
     }
 
@@ -165,7 +166,7 @@ impl House {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(LONG, is_so).await.unwrap_or_else(|_| panic!("{server} should be {state}"));
+        timeout(HANG_TIMEOUT, is_so).await.unwrap_or_else(|_| panic!("{server} should be {state}"));
     }
 
     /// Waits until a tool server was told something.
@@ -183,7 +184,7 @@ impl House {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(LONG, told).await.unwrap_or_else(|_| panic!("{server} should be told {text}"));
+        timeout(HANG_TIMEOUT, told).await.unwrap_or_else(|_| panic!("{server} should be told {text}"));
     }
 
     /// Holds an answer against its schema.
@@ -202,9 +203,9 @@ impl House {
     /// Stops it and gives what it leaves.
     pub(crate) async fn stop(self) -> TempDir {
         let _ = self.stop.send(());
-        timeout(LONG, self.serving).await.expect("a server stops").unwrap();
-        timeout(LONG, self.pool.stop()).await.expect("a pool stops");
-        timeout(LONG, self.tools.stop()).await.expect("tool servers stop");
+        timeout(HANG_TIMEOUT, self.serving).await.expect("a server stops").unwrap();
+        timeout(HANG_TIMEOUT, self.pool.stop()).await.expect("a pool stops");
+        timeout(HANG_TIMEOUT, self.tools.stop()).await.expect("tool servers stop");
         self.store.close().await.unwrap();
         self.directory
     }
@@ -215,7 +216,7 @@ impl House {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(LONG, ready).await.expect("the workers become ready");
+        timeout(HANG_TIMEOUT, ready).await.expect("the workers become ready");
     }
 }
 

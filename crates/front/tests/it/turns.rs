@@ -236,7 +236,7 @@ async fn a_steer_that_the_worker_does_not_answer_holds_nothing_up() {
         assert_eq!(house.operator.post(&format!("{turn}/interrupt"), "").await.status, 200);
         assert_eq!(reader.rest().await.last().unwrap()["status"], "interrupted");
     };
-    let interrupting = tokio::time::timeout(crate::http::LONG, interrupting);
+    let interrupting = tokio::time::timeout(testkit::HANG_TIMEOUT, interrupting);
     let (_, interrupted) = tokio::join!(house.operator.post(&steer, r#"{"prompt":"more"}"#), interrupting);
     interrupted.expect("the turn is read on and interrupted");
     house.stop().await;

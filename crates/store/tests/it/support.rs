@@ -3,22 +3,19 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use store::{
     Approval, ApprovalFilter, ApprovalState, AuditEntry, Key, Limits, ParkedCall, ParkedCallState, Response, Store,
     Thread, ToolCall, ToolCallOutcome, ToolList, UsageAdded,
 };
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-/// How long a test may take at scale 1; only a failure takes so long.
-const DEADLINE: Duration = Duration::from_secs(60);
-
 pub(crate) fn run(test: impl Future<Output = ()>) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let test = async { timeout(DEADLINE * scale(), test).await };
+    let test = async { timeout(HANG_TIMEOUT * scale(), test).await };
     runtime.block_on(test).expect("the test took too long");
 }
 

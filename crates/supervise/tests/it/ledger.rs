@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
 use rustix::process::{Pid, Signal, kill_process};
@@ -40,11 +39,9 @@ fn what_a_killed_one_left_is_reaped_by_the_next() {
             until("all that it left has started", || marked(owner) >= 3).await;
             assert!(runs(&wiped) && runs(&detached));
 
-            let began = Instant::now();
             let (ledger, leftovers) = Ledger::open(home.path()).unwrap();
             let reaped = leftovers.reap().await.unwrap();
             assert!(reaped.all_gone && reaped.killed >= 4, "{reaped:?}");
-            assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
             assert_eq!(marked(owner), 0);
             assert!(!runs(&wiped));
             assert!(runs(&detached), "a detached worker is not left over");

@@ -13,13 +13,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use testkit::workplace::directory_outside_tmp;
 
 /// Far beyond what any run takes, floods and real clients included, so that only a hang meets it.
 const DEADLINE: Duration = Duration::from_secs(600);
-
-/// How long what was killed may take to be gone.
-const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where one or more runs keep their state.
 pub(crate) struct State {
@@ -326,7 +324,7 @@ impl Ended {
 
 /// Every process of a run has one of its homes in its environment. What was killed may need a moment to be gone.
 fn assert_nothing_left(homes: &[OsString]) {
-    let deadline = Instant::now() + GONE_TIMEOUT;
+    let deadline = Instant::now() + HANG_TIMEOUT;
     loop {
         let left = processes_of(homes);
         if left.is_empty() {

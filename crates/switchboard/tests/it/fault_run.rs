@@ -12,12 +12,8 @@ mod stores;
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
-/// What a caller may have to wait for anything that should take a second: machines are slow at times.
-const SOON: Duration = Duration::from_secs(5);
-/// How long what was started may live on.
-const GONE: Duration = Duration::from_secs(10);
-/// Far beyond what anything here takes.
-const LONG: Duration = Duration::from_secs(60);
+use testkit::HANG_TIMEOUT;
+
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The words that only this caller gets.
@@ -26,10 +22,10 @@ fn words_of(caller: usize, count: usize) -> String {
 }
 
 /// Waits for a fact, and names it if it does not come to be.
-fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) -> Duration {
+fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < limit, "it should be that {what}");
+        assert!(started.elapsed() < HANG_TIMEOUT, "it should be that {what}");
         park_timeout(LOOK_INTERVAL);
     }
     started.elapsed()

@@ -5,18 +5,15 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use codex::{Client, Launch, Options, Owner, ThreadOptions};
 use expect_test::expect;
 use serde_json::Value;
+use testkit::HANG_TIMEOUT;
 
 use crate::command::State;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_switchboard");
-
-/// Far beyond anything that these turns take.
-const LONG: Duration = Duration::from_secs(60);
 
 /// A program of that name which becomes `switchboard` with these arguments.
 fn program(state: &State, name: &str, arguments: &str) -> String {
@@ -100,11 +97,11 @@ async fn a_replay_tells_the_client_the_events_that_were_recorded() {
         let mut told = Vec::new();
         for prompt in ["[[reason]]", "[[tool lookup {}]]"] {
             let mut turn = thread.start_turn(prompt).await.unwrap();
-            while let Some(event) = tokio::time::timeout(LONG, turn.next()).await.unwrap() {
+            while let Some(event) = tokio::time::timeout(HANG_TIMEOUT, turn.next()).await.unwrap() {
                 told.push(serde_json::to_value(&event).unwrap());
             }
             // Something that belongs to no thread, in the middle of the exchange.
-            client.ping(LONG).await.unwrap();
+            client.ping(HANG_TIMEOUT).await.unwrap();
         }
         let id = thread.id().to_owned();
         client.stop().await;

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tools::{Caller, Host, Limits, Notice, Plan, Reach, Server, ServerState, ServerView};
 
 /// Generous: only a test that fails waits so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The program of the gallery, which is built with the tests.
 pub(crate) fn gallery() -> PathBuf {

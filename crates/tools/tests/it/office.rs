@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use approvals::{Approvals, Notice, Person, Settings, Verdict, View};
+use approvals::{Approvals, DecideError, Decided, Notice, Person, Settings, Verdict, View};
 use store::Store;
 use tokio::sync::{Mutex, mpsc};
 use tools::{Plan, Server};
@@ -48,6 +48,10 @@ impl Office {
     }
 
     pub(crate) async fn settle(&self, one: &View, verdict: Verdict) {
-        self.approvals.decide(&one.id, &one.shown_hash, verdict, Person::operator("ada")).await.unwrap();
+        self.try_settle(one, verdict).await.unwrap();
+    }
+
+    pub(crate) async fn try_settle(&self, one: &View, verdict: Verdict) -> Result<Decided, DecideError> {
+        self.approvals.decide(&one.id, &one.shown_hash, verdict, Person::operator("ada")).await
     }
 }

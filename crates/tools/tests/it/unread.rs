@@ -7,13 +7,11 @@ use serde_json::json;
 use tools::{Server, ServerState, Timeouts};
 
 use crate::hostile::script;
-use crate::house::{House, server, text};
+use crate::house::{House, PATIENCE, server, text};
 
 const CALLS: usize = 80;
 /// More than a pipe holds.
 const ARGUMENT_BYTES: usize = 256 << 10;
-/// They take a second or two; this is for a machine that is busy.
-const ROUND_MAX: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_a_server_that_no_longer_reads_all_end_and_it_is_started_again() {
@@ -21,7 +19,7 @@ async fn calls_of_a_server_that_no_longer_reads_all_end_and_it_is_started_again(
     let deaf = Server { timeouts, ..script("while :; do sleep 1; done") };
     let house = House::ready(vec![deaf, server("other", "dual")]).await;
     // This one it reads, and then no more.
-    tokio::time::timeout(ROUND_MAX, house.call("g__t", json!({}))).await.expect("it ends");
+    tokio::time::timeout(PATIENCE, house.call("g__t", json!({}))).await.expect("it ends");
     assert_eq!(house.called(), ["g t timed_out"]);
     let large = "x".repeat(ARGUMENT_BYTES);
     let pid = house.view("g").pid;
@@ -33,7 +31,7 @@ async fn calls_of_a_server_that_no_longer_reads_all_end_and_it_is_started_again(
         }
     };
     let both = async { tokio::join!(calls, others) };
-    let (results, ()) = tokio::time::timeout(ROUND_MAX, both).await.expect("all of them end");
+    let (results, ()) = tokio::time::timeout(PATIENCE, both).await.expect("all of them end");
     for result in &results {
         let kind = result["_meta"]["switchboard/failure"]["kind"].as_str();
         assert!(matches!(kind, Some("timed_out" | "not_sent" | "server_gone")), "{result}");

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use testkit::processes;
 use workers::{Transport, WorkerState};
 
 use crate::reattach::stop_for_good;
-use crate::support::{House, LONG, Setup, finish, kill, until};
+use crate::support::{House, Setup, finish, kill, until};
 
 fn unix() -> Setup {
     Setup { transport: Transport::Unix, ..Setup::default() }
@@ -47,7 +48,7 @@ async fn a_worker_whose_wrapper_was_killed_does_not_keep_its_successor_from_the_
 
     let house = house.reopen_in_mid_turn(turn).await;
     house.until_ready().await;
-    assert_eq!(processes::until_gone(&[orphan], LONG).await, [0_u32; 0]);
+    assert_eq!(processes::until_gone(&[orphan], HANG_TIMEOUT).await, [0_u32; 0]);
     assert_eq!(finish(&mut house.turn("[[say again]]").await).await.0, "again");
     let left = running(directory.path());
     assert_eq!(left.len(), 2, "the new wrapper and its worker: {left:?}");

@@ -121,7 +121,7 @@ async fn what_only_a_hook_can_answer_is_answered_by_one_and_else_refused_at_once
         cwd: "/".into(),
         env: Vec::new(),
         kinds: vec![approvals::Kind::Attestation],
-        timeout: crate::support::LONG,
+        timeout: testkit::HANG_TIMEOUT,
         powers: approvals::Powers { operator: true, ..approvals::Powers::default() },
     };
     let settings = approvals::Settings { hooks: vec![hook], ..approvals::Settings::default() };

@@ -7,19 +7,15 @@ mod garbage;
 mod kills;
 mod stops;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use codex::TurnEvent;
 use rustix::process::{Pid, Signal};
+use testkit::HANG_TIMEOUT;
 use testkit::processes;
 use workers::{Order, Turn};
 
 use crate::support::{House, next, order, order_in};
-
-/// What a caller may have to wait for anything that should take a second: machines are slow at times.
-const SOON: Duration = Duration::from_secs(5);
-/// How long what was started may live on.
-const GONE: Duration = Duration::from_secs(10);
 
 /// The words that only this caller gets.
 fn words_of(caller: usize, count: usize) -> String {
@@ -99,14 +95,13 @@ impl Heard {
     }
 }
 
-/// Reads a turn to its end, and does something after each delta.
-async fn hear(turn: &mut Turn, mut after_delta: impl FnMut(usize)) -> Heard {
+/// Reads a turn to its end. After each text it reports how many words there are so far: deltas that wait for a slow reader
+/// come as one, so their number says nothing.
+async fn hear(turn: &mut Turn, mut after_text: impl FnMut(usize)) -> Heard {
     let mut heard = Heard::new();
-    let mut deltas = 0;
     while let Some(event) = next(turn).await {
         if heard.see(event) {
-            deltas += 1;
-            after_delta(deltas);
+            after_text(heard.text.matches(' ').count());
         }
     }
     heard
@@ -125,6 +120,6 @@ fn pid_of(house: &House, worker: &str) -> u32 {
 async fn close(house: House) {
     house.stop().await;
     let mark = format!("CODEX_HOME={}", house.path().join("home").display());
-    let left = processes::until_gone(&processes::with(&mark), GONE).await;
+    let left = processes::until_gone(&processes::with(&mark), HANG_TIMEOUT).await;
     assert!(left.is_empty(), "processes are left: {left:?}");
 }

@@ -2,9 +2,10 @@
 
 use codex::{ThreadOptions, Tool, TurnEvent};
 use serde_json::json;
+use testkit::HANG_TIMEOUT;
 use workers::{Order, ThreadChoice, ToolResult, Turn};
 
-use crate::support::{House, LONG, Setup, caller, finish, order, until, until_event};
+use crate::support::{House, Setup, caller, finish, order, until, until_event};
 
 /// A prompt in a new thread that has a tool.
 pub(crate) fn with_tool(key: &str, prompt: &str) -> Order {
@@ -111,7 +112,7 @@ async fn a_drain_does_not_wait_for_a_turn_that_begins_to_wait() {
     let house = House::open(Setup { script: script.into(), ..Setup::default() }).await;
     let mut turn = house.try_turn(with_tool("k", "talk")).await.unwrap();
     until_event(&mut turn, |event| matches!(event, TurnEvent::Text { .. }).then_some(())).await;
-    let drained = tokio::time::timeout(LONG, house.pool.drain(LONG * 10)).await;
+    let drained = tokio::time::timeout(HANG_TIMEOUT, house.pool.drain(HANG_TIMEOUT * 10)).await;
     assert!(drained.is_ok(), "it waits for somebody who may never come");
     call_of(&mut turn).await;
     house.stop().await;

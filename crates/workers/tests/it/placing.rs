@@ -81,7 +81,7 @@ async fn draining_takes_no_more_turns_and_lets_the_running_ones_end() {
     let house = House::open(Setup::default()).await;
     let mut turn = house.turn("[[slow 20 20]]").await;
     until_event(&mut turn, |event| matches!(event, TurnEvent::Text { .. }).then_some(())).await;
-    let drain = house.pool.drain(crate::support::LONG);
+    let drain = house.pool.drain(testkit::HANG_TIMEOUT);
     let end = async {
         let refused = house.try_turn(order("k", "[[text]]")).await.err().unwrap();
         assert!(matches!(refused, Refused::Draining), "{refused}");

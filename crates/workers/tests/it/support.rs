@@ -10,14 +10,13 @@ use codex::{ApprovalPolicy, Sandbox, ThreadOptions, TurnEvent};
 use store::Store;
 use supervise::{Ledger, Rlimits};
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio::time::{sleep, timeout};
 use workers::{
     Afterwards, Caller, Group, Limits, Notice, Order, Plan, Pool, Reach, Refused, ThreadChoice, Transport, Turn,
     WorkerState,
 };
 
-/// Far beyond anything that the demo worker takes.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What a pool is made with.
@@ -106,7 +105,7 @@ impl House {
     }
 
     pub(crate) async fn try_turn(&self, order: Order) -> Result<Turn, Refused> {
-        timeout(LONG, self.pool.start_turn(order)).await.expect("an order comes to an end")
+        timeout(HANG_TIMEOUT, self.pool.start_turn(order)).await.expect("an order comes to an end")
     }
 
     pub(crate) async fn until_ready(&self) {
@@ -123,7 +122,7 @@ impl House {
 
     /// The one approval that waits, once there is one.
     pub(crate) async fn one_pending(&self) -> approvals::View {
-        timeout(LONG, async {
+        timeout(HANG_TIMEOUT, async {
             loop {
                 if let [one] = &self.pending().await[..] {
                     return one.clone();
@@ -137,7 +136,7 @@ impl House {
 
     /// Waits until an approval is in a state.
     pub(crate) async fn until_state(&self, id: &str, state: store::ApprovalState) {
-        let come = timeout(LONG, async {
+        let come = timeout(HANG_TIMEOUT, async {
             loop {
                 let id = id.to_owned();
                 let row = self.store.read(move |reader| reader.approval(&id)).await.unwrap().unwrap();
@@ -151,13 +150,13 @@ impl House {
     }
 
     pub(crate) async fn stop(&self) {
-        timeout(LONG, self.pool.stop()).await.expect("a pool stops");
+        timeout(HANG_TIMEOUT, self.pool.stop()).await.expect("a pool stops");
     }
 }
 
 /// The lock of a state directory is free once everything that held it is dropped, which takes a moment.
 async fn until_free(state_dir: &Path) -> (Ledger, supervise::Leftovers) {
-    timeout(LONG, async {
+    timeout(HANG_TIMEOUT, async {
         loop {
             if let Ok(opened) = Ledger::open(state_dir) {
                 return opened;
@@ -232,7 +231,7 @@ pub(crate) fn order_in(key: &str, thread: &str, prompt: &str) -> Order {
 
 /// Waits for a fact, and names it if it never comes to be.
 pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let waited = timeout(LONG, async {
+    let waited = timeout(HANG_TIMEOUT, async {
         while !is_so() {
             sleep(LOOK_INTERVAL).await;
         }
@@ -242,7 +241,7 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
 
 /// Waits for something, and names it if it never comes to be.
 pub(crate) async fn until_some<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let waited = timeout(LONG, async {
+    let waited = timeout(HANG_TIMEOUT, async {
         loop {
             match look().await {
                 Some(found) => return found,
@@ -261,7 +260,7 @@ pub(crate) fn kill(pid: u32) {
 
 /// The next event.
 pub(crate) async fn next(turn: &mut Turn) -> Option<TurnEvent> {
-    timeout(LONG, turn.next()).await.expect("a turn goes on or ends")
+    timeout(HANG_TIMEOUT, turn.next()).await.expect("a turn goes on or ends")
 }
 
 /// Reads on until an event is as wanted.

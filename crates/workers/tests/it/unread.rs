@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use codex::{TurnEvent, TurnStatus};
 use store::ThreadFilter;
+use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
 use workers::{Afterwards, At, Found, Limits, Notice, Order, Recorded, ToolResult, Transport, Turn, WorkerState};
 
 use crate::parking::{call_of, with_tool};
-use crate::support::{House, LONG, Setup, caller, finish, kill, next, order, until, until_event, until_some};
+use crate::support::{House, Setup, caller, finish, kill, next, order, until, until_event, until_some};
 
 async fn until_text(turn: &mut Turn) {
     until_event(turn, |event| matches!(event, TurnEvent::Text { .. }).then_some(())).await;
@@ -135,7 +136,7 @@ async fn a_turn_whose_worker_has_failed_or_never_comes_is_gone() {
         let home = house.path().join("home");
         let dumb = |setup: &mut Setup| (setup.program, setup.real_home) = (program.into(), Some(home));
         let house = house.reopen_changed(turn, dumb).await;
-        let found = timeout(LONG, house.pool.find_again(&at.thread, &at.turn, &caller("k"))).await;
+        let found = timeout(HANG_TIMEOUT, house.pool.find_again(&at.thread, &at.turn, &caller("k"))).await;
         assert!(matches!(found, Ok(Found::Gone)), "{program}: nobody will ever tell");
         house.stop().await;
     }

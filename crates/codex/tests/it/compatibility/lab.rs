@@ -1,10 +1,10 @@
 //! A home, a project and a model for one version, and clients of workers that live there.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ::codex::{Callbacks, Client, Endpoint, Options, StartError, ThreadOptions};
 use supervise::{Child, Ladder, Launch, Owner, Rlimits};
+use testkit::HANG_TIMEOUT;
 use testkit::codex;
 use testkit::compatibility::binaries;
 use testkit::model::StandIn;
@@ -30,9 +30,6 @@ impl Listening {
         self.child.stop(Ladder::default()).await;
     }
 }
-
-/// How long a worker may take to listen.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Lab {
     pub(crate) fn new(version: String, binary: PathBuf) -> Self {
@@ -67,7 +64,7 @@ impl Lab {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(START_TIMEOUT, is_up).await.unwrap();
+        tokio::time::timeout(HANG_TIMEOUT, is_up).await.unwrap();
         Listening { endpoint, child }
     }
 

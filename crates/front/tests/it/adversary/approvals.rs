@@ -4,10 +4,11 @@ use approvals::Webhook;
 use front::Settings;
 use front::keys::Scope;
 use serde_json::{Value, json};
+use testkit::HANG_TIMEOUT;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use crate::http::{Caller, LONG, exchange};
+use crate::http::{Caller, exchange};
 use crate::support::House;
 
 /// The head of a POST that announces a body which never comes.
@@ -20,7 +21,7 @@ fn post_without_its_body(path: &str, address: std::net::SocketAddr) -> String {
 
 /// The approvals that wait, once there are so many.
 async fn pending(house: &House, count: usize) -> Vec<Value> {
-    timeout(LONG, async {
+    timeout(HANG_TIMEOUT, async {
         loop {
             let list = house.operator.get("/api/approvals?state=pending&order=asc").await.json();
             let approvals = list["approvals"].as_array().unwrap().clone();
@@ -41,7 +42,8 @@ async fn there_is_no_route_for_links_without_a_webhook() {
     let path = format!("/api/approvals/by-token/{}", "0".repeat(64));
     assert_eq!(anybody.get(&path).await.refusal(), "404 route_not_found");
     assert_eq!(anybody.post(&path, "").await.refusal(), "404 route_not_found");
-    let refused = timeout(LONG, exchange(anybody.address, &post_without_its_body(&path, anybody.address))).await;
+    let refused =
+        timeout(HANG_TIMEOUT, exchange(anybody.address, &post_without_its_body(&path, anybody.address))).await;
     assert!(refused.expect("no body is waited for").starts_with("HTTP/1.1 404"));
     let described = house.operator.get("/api/openapi.json").await.json();
     assert_eq!(described["paths"]["/api/approvals/by-token/{token}"], Value::Null);
@@ -56,7 +58,7 @@ async fn a_caller_without_a_key_sends_no_body() {
     let deciding = approvals::Settings { webhook: Some(webhook), ..approvals::Settings::default() };
     let house = House::at(listener, Settings::default(), deciding).await;
     let path = format!("/api/approvals/by-token/{}", "0".repeat(64));
-    let refused = timeout(LONG, exchange(address, &post_without_its_body(&path, address))).await;
+    let refused = timeout(HANG_TIMEOUT, exchange(address, &post_without_its_body(&path, address))).await;
     let refused = refused.expect("no body is waited for");
     assert!(refused.starts_with("HTTP/1.1 404") && refused.contains("link_not_valid"), "{refused}");
     house.stop().await;

@@ -6,8 +6,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::time::timeout;
 
-use crate::http::LONG;
 use crate::support::House;
+use testkit::HANG_TIMEOUT;
 
 /// What a caller with this address and key is answered.
 async fn status(from: Ipv4Addr, server: SocketAddr, key: &str) -> u16 {
@@ -17,7 +17,7 @@ async fn status(from: Ipv4Addr, server: SocketAddr, key: &str) -> u16 {
     let text = format!("GET /v1/models HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\nconnection: close\r\n\r\n");
     stream.write_all(text.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    timeout(LONG, stream.read_to_string(&mut answer)).await.expect("an answer comes").unwrap();
+    timeout(HANG_TIMEOUT, stream.read_to_string(&mut answer)).await.expect("an answer comes").unwrap();
     answer.split(' ').nth(1).unwrap().parse().unwrap()
 }
 

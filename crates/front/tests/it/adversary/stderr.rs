@@ -7,11 +7,12 @@ use std::path::Path;
 use front::Settings;
 use front::keys::Scope;
 use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use workers::Plan;
 
-use crate::http::{Caller, LONG};
+use crate::http::Caller;
 use crate::support::{House, plan};
 
 const CANARY: &str = "STDERRSECRET-4711";
@@ -44,7 +45,7 @@ async fn callers_are_told_nothing_of_the_stderr_of_a_worker_that_fails() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(LONG, failed).await.expect("the worker is given up");
+    timeout(HANG_TIMEOUT, failed).await.expect("the worker is given up");
     let anybody = Caller { address: house.operator.address, key: String::new() };
     let ready = anybody.get("/readyz").await;
     assert_eq!(ready.status, 503);

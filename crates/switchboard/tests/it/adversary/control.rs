@@ -6,16 +6,13 @@ use std::net::TcpListener;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::HANG_TIMEOUT;
 
 use crate::command::State;
 use crate::served::Served;
 use crate::tools_served::{KEY, wait_for_state};
-
-/// Far beyond what an answer takes.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// What a peer is told that the server started.
 pub(super) const REFUSED: &str = "the control socket is not for workers, tool servers, hooks and what they start";
@@ -116,7 +113,7 @@ impl Drop for Outliving {
 /// The answer to a request on the control socket, head and all.
 fn exchange(state_dir: &Path, head: &str) -> String {
     let mut stream = UnixStream::connect(state_dir.join("control.sock")).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(HANG_TIMEOUT)).unwrap();
     write!(stream, "GET /api/keys HTTP/1.1\r\n{head}connection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

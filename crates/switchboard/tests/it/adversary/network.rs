@@ -7,20 +7,18 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use testkit::HANG_TIMEOUT;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::command::{Ended, Run, State};
 use crate::tools_served::{KEY, table};
-
-/// Far beyond what anything here takes.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A server that speaks TLS.
 struct Secured<'a> {
@@ -56,7 +54,7 @@ impl<'a> Secured<'a> {
         client.alpn_protocols = vec![b"h2".into(), b"http/1.1".into()];
         let address = address.parse().unwrap();
         let secured = Self { state, run, address, certificate, client: Arc::new(client) };
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + HANG_TIMEOUT;
         while !secured.get("/readyz").starts_with("HTTP/1.1 200") {
             assert!(Instant::now() < deadline, "the workers become ready");
         }
@@ -89,7 +87,7 @@ impl<'a> Secured<'a> {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(HANG_TIMEOUT)).unwrap();
     stream
 }
 

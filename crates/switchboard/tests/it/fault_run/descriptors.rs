@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use testkit::faults::{Fault, Rounds};
 
 use super::server::{Events, Heard, Server, text};
-use super::{LONG, SOON, until};
+use super::until;
 use crate::command::State;
 
 const CONNECTIONS: usize = 200;
@@ -30,16 +30,15 @@ fn a_flood_of_connections_takes_no_descriptor_that_a_worker_needs() {
             fault.count("connections", flood.len().try_into().unwrap());
             let heard = reading.join().unwrap();
             // It is still on when the worker is to be replaced.
-            until("the worker is replaced", LONG, || {
+            until("the worker is replaced", || {
                 testkit::processes::with(&format!("CODEX_HOME={}", state.path().join("home").display())).len() == 1
             });
             heard
         });
         assert_eq!((heard.ends, &*heard.status), (1, "lost"), "a stream that was there before goes on");
-        let recovered = until("it answers again", LONG, || {
+        let recovered = until("it answers again", || {
             server.try_exchange("GET", "/readyz", "").is_ok_and(|answer| answer.status == 200)
         });
-        assert!(recovered < 2 * SOON, "it took {recovered:?}");
         fault.slowest("answers again", recovered);
         let workers = server.get("/api/workers").body;
         // A start that finds no descriptor is tried again.

@@ -13,7 +13,7 @@ use testkit::faults::{Fault, Rounds};
 use testkit::processes;
 
 use super::server::{Server, text};
-use super::{GONE, LONG, until};
+use super::until;
 use crate::command::State;
 
 const TURNS: usize = 4;
@@ -38,10 +38,10 @@ fn with_stdio_every_approval_that_was_shown_is_orphaned() {
         let started = Instant::now();
         let server = Server::start(&state, &config);
         let orphaned = || ids(&server.approvals("orphaned"));
-        until("what was shown is on record and orphaned", LONG, || killed.shown.is_subset(&orphaned()));
+        until("what was shown is on record and orphaned", || killed.shown.is_subset(&orphaned()));
         fault.slowest("listed after the start", started.elapsed());
         assert!(server.approvals("pending").is_empty() && server.approvals("allowed").is_empty());
-        let gone = until("nothing of it is left", GONE, || workers.iter().all(|pid| !processes::is_running(*pid)));
+        let gone = until("nothing of it is left", || workers.iter().all(|pid| !processes::is_running(*pid)));
         fault.slowest("gone", gone);
         for turn in &killed.turns {
             let again = server.post("/api/turns", &json!({ "prompt": "[[text]]", "thread": text(&turn["thread"]) }));
@@ -65,10 +65,10 @@ fn with_unix_every_approval_that_was_shown_is_pending_again() {
         let started = Instant::now();
         let server = Server::start(&state, &config);
         let pending = || server.approvals("pending");
-        until("what was shown is pending again", LONG, || killed.shown.is_subset(&ids(&pending())));
+        until("what was shown is pending again", || killed.shown.is_subset(&ids(&pending())));
         fault.slowest("listed after the start", started.elapsed());
         let mut decided = 0;
-        until("all of them are decided, and their turns end", LONG, || {
+        until("all of them are decided, and their turns end", || {
             let again = pending();
             for approval in &again {
                 let path = format!("/api/approvals/{}/decide", text(&approval["id"]));
@@ -116,7 +116,7 @@ impl Killed {
                 });
             }
             drop(tell);
-            until("enough is shown", LONG, || {
+            until("enough is shown", || {
                 let listed = server.get("/api/approvals?state=pending");
                 shown.extend(ids(listed.body["approvals"].as_array().map_or(&[], Vec::as_slice)));
                 shown.len() >= enough
@@ -165,5 +165,5 @@ fn end_for_good(server: Server<'_>, state: &State) {
     for pid in &workers {
         kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
     }
-    until("the worker is gone", GONE, || workers.iter().all(|pid| !processes::is_running(*pid)));
+    until("the worker is gone", || workers.iter().all(|pid| !processes::is_running(*pid)));
 }

@@ -5,7 +5,7 @@ use testkit::faults::{Fault, Rounds};
 use testkit::processes;
 
 use super::server::{CONFIG, Server};
-use super::{GONE, until};
+use super::until;
 use crate::command::State;
 
 /// How the worker that left them comes to its end.
@@ -52,18 +52,18 @@ fn play(fault: &mut Fault, round: u32, end: End) {
     match end {
         End::WorkerKilled => {
             assert_eq!(server.hear(&server.turn("main", "[[crash 0 kill]]")).status, "lost");
-            fault.slowest("gone", until("nothing of it is left", GONE, are_gone));
+            fault.slowest("gone", until("nothing of it is left", are_gone));
             server.stop();
         }
         End::ServerStopped => {
             server.stop();
-            fault.slowest("gone", until("nothing of it is left", GONE, are_gone));
+            fault.slowest("gone", until("nothing of it is left", are_gone));
         }
         End::ServerKilled => {
             server.served.run.signal(Signal::KILL);
             server.served.run.end_beside_others();
             let again = Server::start(&state, &config);
-            fault.slowest("gone", until("nothing of it is left", GONE, are_gone));
+            fault.slowest("gone", until("nothing of it is left", are_gone));
             again.stop();
         }
     }

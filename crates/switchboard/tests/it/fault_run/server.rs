@@ -7,9 +7,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use testkit::HANG_TIMEOUT;
 use testkit::processes;
 
-use super::LONG;
 use crate::command::State;
 use crate::served::Served;
 
@@ -110,7 +110,7 @@ impl<'a> Server<'a> {
     /// A connection on which something was asked. Of HTTP/1.0, so that a stream comes as it is, and not in chunks.
     pub(super) fn request(&self, method: &str, path: &str, body: &str) -> std::io::Result<TcpStream> {
         let mut stream = TcpStream::connect(self.address())?;
-        stream.set_read_timeout(Some(LONG))?;
+        stream.set_read_timeout(Some(HANG_TIMEOUT))?;
         let length = body.len();
         let head = format!(
             "{method} {path} HTTP/1.0\r\nhost: localhost\r\nx-api-key: {KEY}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use testkit::faults::{Fault, Rounds};
 
 use super::server::Server;
-use super::{LONG, until};
+use super::until;
 use crate::command::State;
 
 const STORE: &str = "switchboard.db";
@@ -70,9 +70,9 @@ fn a_server_on_a_full_disk_goes_on_and_recovers() {
     assert_eq!(server.get("/healthz").body["status"], "degraded");
     assert_eq!(server.hear(&running).status, "completed", "what runs goes on");
     fs::remove_file(&filler).unwrap();
-    fault.slowest("well again", until("it is well again", LONG, || server.get("/healthz").body["status"] == "ok"));
+    fault.slowest("well again", until("it is well again", || server.get("/healthz").body["status"] == "ok"));
     let waiting = server.turn("main", "[[shell touch x]]");
-    until("an approval is accepted again", LONG, || server.approvals("pending").len() == 1);
+    until("an approval is accepted again", || server.approvals("pending").len() == 1);
     let interrupt = format!("/api/turns/{}/interrupt", super::server::text(&waiting["turn"]));
     server.post(&interrupt, &json!({}));
     assert_eq!(server.hear(&waiting).ends, 1);

@@ -5,14 +5,13 @@ use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use testkit::HANG_TIMEOUT;
 use testkit::processes;
 
 use super::{Place, table, told};
 use crate::command::State;
 use crate::served::Served;
 
-/// Thirteen that start together on a small machine import for long.
-const READY: Duration = Duration::from_secs(120);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What there is beside the calls, with a resource and a prompt, in the scenarios of a client that talks to its user.
@@ -155,7 +154,7 @@ fn plan(served: &Served<'_>, files: &Files) -> Value {
 }
 
 fn wait_until_ready(served: &Served<'_>, count: usize) {
-    let deadline = Instant::now() + READY;
+    let deadline = Instant::now() + HANG_TIMEOUT;
     loop {
         let servers = told(served);
         let open: Vec<&Value> = servers.iter().filter(|server| server["state"] != "ready").collect();

@@ -5,12 +5,13 @@ use std::net::TcpListener;
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
+use testkit::HANG_TIMEOUT;
+
 use super::proxy::Proxy;
 use super::{Place, table, told};
 use crate::command::State;
 use crate::served::Served;
 
-const READY: Duration = Duration::from_secs(30);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 #[test]
@@ -93,7 +94,7 @@ fn judge(version: &str, era: &str) {
     let served = Served::start(&state);
     let started = Instant::now();
     while told(&served).iter().any(|server| server["state"] != "ready") {
-        assert!(started.elapsed() < READY, "{:#?}", told(&served));
+        assert!(started.elapsed() < HANG_TIMEOUT, "{:#?}", told(&served));
         park_timeout(LOOK_INTERVAL);
     }
     let _proxy = Proxy::start(listener, served.url(), served.key());

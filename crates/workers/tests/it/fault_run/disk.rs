@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use codex::TurnEvent;
 use store::{ApprovalFilter, Health};
+use testkit::HANG_TIMEOUT;
 use testkit::faults::{Fault, Rounds};
 use tokio::time::timeout;
 
 use super::{close, hear, key_of, prompt_of, script_of};
-use crate::support::{House, LONG, Setup, next, order};
+use crate::support::{House, Setup, next, order};
 
 const WORDS: usize = 20;
 const PAGES: u32 = 1_000_000;
@@ -35,7 +36,7 @@ async fn without_room_nothing_is_approved_and_what_runs_goes_on() {
         house.store.set_pages_max(PAGES).await.unwrap();
         let roomy = Instant::now();
         let mut health = house.store.health();
-        timeout(LONG, health.wait_for(Health::is_well)).await.expect("it recovers by itself").unwrap();
+        timeout(HANG_TIMEOUT, health.wait_for(Health::is_well)).await.expect("it recovers by itself").unwrap();
         fault.slowest("well again", roomy.elapsed());
         let waiting = house.try_turn(order(&key_of(1), "[[shell touch x]]")).await.unwrap();
         assert_eq!(house.one_pending().await.method, "item/commandExecution/requestApproval");
