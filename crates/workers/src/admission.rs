@@ -41,9 +41,15 @@ impl Shared {
             readable: profile.map(|profile| profile.readable.clone()).unwrap_or_default(),
             programs: programs(Path::new(&group.program)),
             trusted: profile.map(|profile| profile.trusted_projects.clone()).unwrap_or_default(),
-            daemons: daemon_directories(self.plan.groups.iter().filter_map(|group| group.user.as_ref())),
+            codex_socket_dirs: codex_socket_directories(
+                self.plan.groups.iter().filter_map(|group| group.user.as_ref()),
+            ),
         };
-        let paths = open_off_runtime(cwd, move |_| Ok(own.resolve())).await?;
+        let mut paths = open_off_runtime(cwd, move |_| Ok(own.resolve())).await?;
+        if is_remote(group) {
+            // A link of this machine must not move the home of a worker on another one.
+            paths.private.extend(codex_home(&admission.link.client));
+        }
         let (workspace, instructions, base) = if is_remote(group) {
             // The paths are those of the machine that the worker runs on.
             (Workspace::remote(cwd), None, base(profile, group))
@@ -53,28 +59,38 @@ impl Shared {
             let base = check_place(&opened.0, base(profile, group), admission.reach).await?;
             (opened.0, opened.1, base)
         };
-        let may_be_unconfined =
-            admission.reach == Reach::All || profile.is_some_and(|profile| profile.allow_unconfined);
         let confinement = Confinement {
             private: &paths.private,
             base: &base,
-            readable: &paths.readable,
+            // Where none of the listed paths exists, nothing but the workspace is readable.
+            readable: profile.is_some_and(|profile| !profile.readable.is_empty()).then_some(&*paths.readable),
             programs: &paths.programs,
             trusted: &paths.trusted,
             network: profile.is_some_and(|profile| profile.network),
             worker: Enforcement::of(admission.link.client.abilities()),
-            if_unconfined: if may_be_unconfined { UnconfinedPolicy::Allow } else { UnconfinedPolicy::Refuse },
+            if_unconfined: self.unconfined_policy(admission),
         };
         confinement.apply(&options, &workspace, instructions)
     }
 
-    /// Whether a thread that is loaded may have another turn: its directory must still be the one that the worker was given.
+    fn unconfined_policy(&self, admission: &Admission<'_>) -> UnconfinedPolicy {
+        let is_allowed = self.profile(admission.profile).is_some_and(|profile| profile.allow_unconfined);
+        if is_allowed || admission.reach == Reach::All { UnconfinedPolicy::Allow } else { UnconfinedPolicy::Refuse }
+    }
+
+    /// Whether a thread that is loaded may have another turn: its directory must still be the one that the worker was given,
+    /// and its profile must still allow a worker that cannot confine it.
     pub(crate) async fn admit_loaded(
         &self,
         admission: &Admission<'_>,
         record: &store::Thread,
     ) -> Result<(), NotConfinable> {
         self.check_group(admission)?;
+        if !Enforcement::of(admission.link.client.abilities()).hides_private_paths()
+            && self.unconfined_policy(admission) == UnconfinedPolicy::Refuse
+        {
+            return Err(NotConfinable::TooOld);
+        }
         let group = self.group(admission.post);
         if is_remote(group) || record.cwd.is_empty() {
             return Ok(());
@@ -115,8 +131,8 @@ pub async fn confine(
     private: &[PathBuf],
 ) -> Result<ThreadOptions, NotConfinable> {
     let cwd = options.cwd.as_deref().map_or(Path::new("."), Path::new);
-    let (private, daemons) = (private_of(client, private), daemon_directories([]));
-    let own = RealPaths { private, daemons, ..RealPaths::default() };
+    let (private, codex_socket_dirs) = (private_of(client, private), codex_socket_directories([]));
+    let own = RealPaths { private, codex_socket_dirs, ..RealPaths::default() };
     let open = move |cwd: &Path| {
         let paths = own.resolve();
         Workspace::with_instructions(cwd, &paths.private).map(|(workspace, text)| (paths, workspace, text))
@@ -125,7 +141,7 @@ pub async fn confine(
     let confinement = Confinement {
         private: &paths.private,
         base: &workspace.path,
-        readable: &[],
+        readable: None,
         programs: &[],
         trusted: &[],
         network: false,
@@ -137,8 +153,11 @@ pub async fn confine(
 
 /// What no agent of this worker may read or write.
 fn private_of(client: &Client, private: &[PathBuf]) -> Vec<PathBuf> {
-    let codex_home = client.greeting().codex_home.as_deref().map(Path::new);
-    private.iter().map(PathBuf::as_path).chain(codex_home).map(Path::to_owned).collect()
+    private.iter().cloned().chain(codex_home(client)).collect()
+}
+
+fn codex_home(client: &Client) -> Option<PathBuf> {
+    client.greeting().codex_home.as_deref().map(PathBuf::from)
 }
 
 fn is_remote(group: &Group) -> bool {
@@ -188,7 +207,7 @@ struct RealPaths {
     programs: Vec<PathBuf>,
     trusted: Vec<PathBuf>,
     /// Private too, where they exist.
-    daemons: Vec<PathBuf>,
+    codex_socket_dirs: Vec<PathBuf>,
 }
 
 impl RealPaths {
@@ -198,18 +217,18 @@ impl RealPaths {
         let existing = |paths: Vec<PathBuf>| paths.into_iter().filter_map(|path| path.canonicalize().ok()).collect();
         let private = self.private.into_iter().map(|path| path.canonicalize().unwrap_or(path));
         Self {
-            private: private.chain(existing(self.daemons)).collect(),
+            private: private.chain(existing(self.codex_socket_dirs)).collect(),
             readable: existing(self.readable),
             programs: existing(self.programs),
             trusted: existing(self.trusted),
-            daemons: Vec::new(),
+            codex_socket_dirs: Vec::new(),
         }
     }
 }
 
 /// Where every Codex of these users and of ours listens, whatever link leads there. Its socket takes any command, without a
 /// sandbox. Codex hides the directory from its own agents only since 0.160.
-fn daemon_directories<'a>(users: impl IntoIterator<Item = &'a OsUser>) -> Vec<PathBuf> {
+fn codex_socket_directories<'a>(users: impl IntoIterator<Item = &'a OsUser>) -> Vec<PathBuf> {
     let users: Vec<u32> = users.into_iter().map(OsUser::uid).chain([geteuid().as_raw()]).collect();
     let directories = ["/tmp".into(), env::temp_dir()];
     let of_user = |directory: &PathBuf, user: &u32| directory.join(format!("codex-daemon-{user}"));
@@ -222,17 +241,17 @@ mod adversary {
 
     use rustix::process::geteuid;
 
-    use super::{RealPaths, daemon_directories};
+    use super::{RealPaths, codex_socket_directories};
 
     #[test]
     fn the_directory_where_codex_listens_is_private() {
-        let listed = daemon_directories([]);
+        let listed = codex_socket_directories([]);
         let own = Path::new("/tmp").join(format!("codex-daemon-{}", geteuid().as_raw()));
         assert!(listed.contains(&own), "{listed:?}");
         let directory = tempfile::tempdir().unwrap();
         let existing = directory.path().canonicalize().unwrap();
-        let daemons = vec![existing.clone(), existing.join("unmade")];
-        let paths = RealPaths { daemons, ..RealPaths::default() }.resolve();
+        let codex_socket_dirs = vec![existing.clone(), existing.join("unmade")];
+        let paths = RealPaths { codex_socket_dirs, ..RealPaths::default() }.resolve();
         assert_eq!(paths.private, [existing], "a missing one would make the sandbox fail");
     }
 }

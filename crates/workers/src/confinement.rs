@@ -20,8 +20,8 @@ pub(crate) struct Confinement<'a> {
     pub(crate) private: &'a [PathBuf],
     /// The directory of the profile.
     pub(crate) base: &'a Path,
-    /// If any, everything else is hidden, but for the workspace and the system's programs.
-    pub(crate) readable: &'a [PathBuf],
+    /// If set, everything else is hidden, but for the workspace and the system's programs.
+    pub(crate) readable: Option<&'a [PathBuf]>,
     /// What the worker itself needs to see where everything else is hidden.
     pub(crate) programs: &'a [PathBuf],
     /// Projects whose own configuration may be loaded.
@@ -67,6 +67,10 @@ impl Enforcement {
         } else {
             Self::WritesOnly
         }
+    }
+
+    pub(crate) fn hides_private_paths(self) -> bool {
+        matches!(self, Self::Profiles | Self::ProfilesWithViewImage)
     }
 }
 
@@ -176,18 +180,18 @@ impl Confinement<'_> {
         }
         let mut paths = BTreeMap::new();
         let mut add = |path: &str, access| _ = paths.insert(path.to_owned(), access);
-        match options.sandbox {
-            Sandbox::FullAccess => add(special::ROOT, PathAccess::Write),
-            Sandbox::ReadOnly | Sandbox::WorkspaceWrite if !self.readable.is_empty() => {
+        match (options.sandbox, self.readable) {
+            (Sandbox::FullAccess, _) => add(special::ROOT, PathAccess::Write),
+            (Sandbox::ReadOnly | Sandbox::WorkspaceWrite, Some(readable)) => {
                 add(special::MINIMAL, PathAccess::Read);
                 add(
                     &text(root),
                     if options.sandbox == Sandbox::ReadOnly { PathAccess::Read } else { PathAccess::Write },
                 );
-                self.programs.iter().chain(self.readable).for_each(|path| add(&text(path), PathAccess::Read));
+                self.programs.iter().chain(readable).for_each(|path| add(&text(path), PathAccess::Read));
             }
-            Sandbox::ReadOnly => add(special::ROOT, PathAccess::Read),
-            Sandbox::WorkspaceWrite => {
+            (Sandbox::ReadOnly, None) => add(special::ROOT, PathAccess::Read),
+            (Sandbox::WorkspaceWrite, None) => {
                 add(special::ROOT, PathAccess::Read);
                 add(&text(root), PathAccess::Write);
                 add(special::TMPDIR, PathAccess::Write);

@@ -111,7 +111,7 @@ impl Running {
             return Poll::Pending;
         };
         Poll::Ready(Some(match event {
-            Some(TurnEvent::TurnEnded { status, error }) => self.end(status, discreet(status, error)),
+            Some(TurnEvent::TurnEnded { status, error }) => self.end(status, without_stderr(status, error)),
             Some(event) => {
                 self.see(&event);
                 event
@@ -124,7 +124,7 @@ impl Running {
     pub(crate) async fn finish(&mut self) {
         loop {
             let (status, error) = match self.turn.next().await {
-                Some(TurnEvent::TurnEnded { status, error }) => (status, discreet(status, error)),
+                Some(TurnEvent::TurnEnded { status, error }) => (status, without_stderr(status, error)),
                 Some(event) => {
                     self.see(&event);
                     continue;
@@ -271,6 +271,6 @@ impl Drop for Running {
 }
 
 /// Why a connection was lost may quote the worker's stderr: operators find it with the state of the worker, and no caller does.
-fn discreet(status: TurnStatus, error: Option<TurnError>) -> Option<TurnError> {
+fn without_stderr(status: TurnStatus, error: Option<TurnError>) -> Option<TurnError> {
     error.filter(|_| status != TurnStatus::Lost)
 }

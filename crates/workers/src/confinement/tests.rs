@@ -10,7 +10,7 @@ fn confinement() -> Confinement<'static> {
     Confinement {
         private: &[],
         base: Path::new("/srv/app"),
-        readable: &[],
+        readable: None,
         programs: &[],
         trusted: &[],
         network: false,
@@ -107,8 +107,13 @@ fn full_access_still_leaves_out_what_is_private() {
 #[test]
 fn readable_paths_hide_everything_else() {
     let (private, readable, programs) = (paths(&["/data/secret"]), paths(&["/data"]), paths(&["/opt/codex/bin/codex"]));
-    let confinement =
-        Confinement { private: &private, readable: &readable, programs: &programs, network: true, ..confinement() };
+    let confinement = Confinement {
+        private: &private,
+        readable: Some(&readable),
+        programs: &programs,
+        network: true,
+        ..confinement()
+    };
     check(
         &confinement,
         &options(Sandbox::WorkspaceWrite),
@@ -120,6 +125,22 @@ fn readable_paths_hide_everything_else() {
             Write /srv/app
             Read :minimal
             network true
+            config features.goals features.multi_agent project_doc_max_bytes projects skills.include_instructions
+            says "Use tabs."
+        "#]],
+    );
+}
+
+#[test]
+fn readable_paths_that_are_missing_open_nothing_instead() {
+    check(
+        &Confinement { readable: Some(&[]), ..confinement() },
+        &options(Sandbox::ReadOnly),
+        &expect![[r#"
+            cwd /srv/app/sub
+            Read /srv/app
+            Read :minimal
+            network false
             config features.goals features.multi_agent project_doc_max_bytes projects skills.include_instructions
             says "Use tabs."
         "#]],
