@@ -289,10 +289,10 @@ async fn serve_accepted(
                 serve_connection(stream, Peer(peer), router, limits, stopping).await;
             }
         }
-        AcceptedConnection::Control(stream, check) => {
-            let peer = check.run().await;
-            serve_connection(stream, peer, router, limits, stopping).await;
-        }
+        AcceptedConnection::Control(stream, check) => match check.run().await {
+            Ok(peer) => serve_connection(stream, peer, router, limits, stopping).await,
+            Err(peer) => peer.answer(stream, limits.header_timeout).await,
+        },
     }
 }
 

@@ -3,15 +3,20 @@
 /// What stands in the place of a path.
 const PLACEHOLDER: &str = "<path>";
 
-/// The text without absolute paths. A slash between words, as in `turn/start` or `and/or`, is no path, and neither is the
-/// one of an address such as `https://example.com/a`.
+/// The text without absolute paths and those below a home (`~/`). A slash between words, as in `turn/start` or `and/or`, is
+/// no path, and neither are those of an address such as `https://example.com/a`.
 pub(crate) fn hide_paths(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let (mut rest, mut before) = (text, None);
     while let Some(next) = rest.chars().next() {
-        if next == '/' && begins_path(before, &rest[1..]) {
+        if begins_path(before, rest) {
             shown.push_str(PLACEHOLDER);
             rest = rest.trim_start_matches(|char: char| !ends_path(char));
+            before = Some('/');
+        } else if let Some(address) = rest.strip_prefix("://").filter(|_| !shown.ends_with("file")) {
+            let end = address.find(ends_path).unwrap_or(address.len());
+            shown.push_str(&rest[..end + 3]);
+            rest = &address[end..];
             before = Some('/');
         } else {
             shown.push(next);
@@ -22,10 +27,13 @@ pub(crate) fn hide_paths(text: &str) -> String {
     shown
 }
 
-/// Whether a slash after this character, with this text behind it, is the first of a path.
-fn begins_path(before: Option<char>, behind: &str) -> bool {
-    let is_inside_word = before.is_some_and(|char| char.is_alphanumeric() || "/:._-~".contains(char));
-    !is_inside_word && behind.starts_with(|char: char| char.is_alphanumeric() || "._-".contains(char))
+/// Whether this text, behind that character, begins with a path.
+fn begins_path(before: Option<char>, text: &str) -> bool {
+    let is_inside_word = before.is_some_and(|char| char.is_alphanumeric() || "/._-~".contains(char));
+    let names = text.strip_prefix('~').unwrap_or(text);
+    let names_behind = names.trim_start_matches('/');
+    let has_name = names_behind.starts_with(|char: char| char.is_alphanumeric() || "._-".contains(char));
+    !is_inside_word && names.len() > names_behind.len() && has_name
 }
 
 /// Paths with spaces are cut at the first one: what follows is a name without its place.
@@ -48,7 +56,10 @@ mod tests {
             ),
             ("see https://example.com/a/b", "see https://example.com/a/b"),
             ("path=/var/lib/x\n/tmp", "path=<path>\n<path>"),
-            ("é/è //x", "é/è //x"),
+            ("é/è 3 // 4", "é/è 3 // 4"),
+            ("//srv/a and ~/.codex/auth.json", "<path> and <path>"),
+            ("cause:/home/dev/x: file:///etc/passwd", "cause:<path>: file:<path>"),
+            ("at http://localhost:4180/v1, wss://host/a", "at http://localhost:4180/v1, wss://host/a"),
         ] {
             assert_eq!(hide_paths(text), shown);
         }

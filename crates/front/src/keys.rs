@@ -70,14 +70,14 @@ pub(crate) struct Caller {
     /// The key as whose own its requests count.
     pub principal: Arc<str>,
     /// The keys whose limits its requests count against: itself, and those that it descends from. Empty if it has none.
-    pub payers: Arc<[Payer]>,
+    pub limited_keys: Arc<[LimitedKey]>,
     /// When it ends.
     pub revocation: Revocation,
 }
 
 /// A key with limits that a request counts against.
 #[derive(Clone, Debug)]
-pub(crate) struct Payer {
+pub(crate) struct LimitedKey {
     /// The id of the key.
     pub key: Arc<str>,
     /// How much it may use, together with all keys that descend from it.
@@ -256,10 +256,10 @@ impl Keys {
 impl Registry {
     fn caller(&self, key: &Known) -> Caller {
         let own = key.caller();
-        let ancestors = self.tree.ancestors(&key.id).filter_map(|id| self.by_id.get(&**id)?.payer());
+        let ancestors = self.tree.ancestors(&key.id).filter_map(|id| self.by_id.get(&**id)?.limited_key());
         Caller {
             principal: self.tree.principal(&key.id).into(),
-            payers: own.payers.iter().cloned().chain(ancestors).collect(),
+            limited_keys: own.limited_keys.iter().cloned().chain(ancestors).collect(),
             ..own
         }
     }
@@ -301,14 +301,14 @@ impl Known {
     fn caller(&self) -> Caller {
         let Grant { scopes, profiles, limits } = self.grant.clone();
         let (key, principal) = (Arc::clone(&self.id), Arc::clone(&self.id));
-        let payers = self.payer().into_iter().collect();
-        Caller { key, scopes, profiles, limits, principal, payers, revocation: self.revoker.revocation() }
+        let limited_keys = self.limited_key().into_iter().collect();
+        Caller { key, scopes, profiles, limits, principal, limited_keys, revocation: self.revoker.revocation() }
     }
 
-    fn payer(&self) -> Option<Payer> {
+    fn limited_key(&self) -> Option<LimitedKey> {
         let limits = self.grant.limits;
         let revocation = || self.revoker.revocation();
-        (!limits.is_empty()).then(|| Payer { key: Arc::clone(&self.id), limits, revocation: revocation() })
+        (!limits.is_empty()).then(|| LimitedKey { key: Arc::clone(&self.id), limits, revocation: revocation() })
     }
 }
 

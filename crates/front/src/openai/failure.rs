@@ -6,6 +6,7 @@ use codex::{TurnError, TurnStatus};
 use serde_json::Value;
 
 use crate::error::{Code, Error};
+use crate::hide_paths::hide_paths;
 
 /// How soon to come back to a model provider that is busy, where it does not say.
 const PROVIDER_RETRY: Duration = Duration::from_secs(20);
@@ -154,7 +155,7 @@ fn by_provider_code(error: &TurnError) -> Option<Code> {
 /// A message that holds a provider's whole answer is told by its own words.
 fn said_by(error: &TurnError) -> String {
     let provider = provider_error(error).and_then(|provider| provider["message"].as_str().map(str::to_owned));
-    provider.unwrap_or_else(|| error.message.to_string())
+    hide_paths(&provider.unwrap_or_else(|| error.message.to_string()))
 }
 
 /// The `error` of a model provider's answer, where the worker's message is that or ends with it.

@@ -1,5 +1,5 @@
 //! The quotas of all keys that have limits, and the permit of one request: while it lives, its turns count as running.
-//! A request of a key counts for all its payers, the key and those that it descends from, or for none of them.
+//! A request of a key counts for all its limited_keys, the key and those that it descends from, or for none of them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use store::{ReadError, Store, UsageFilter};
 
 use super::{Left, Moment, Quota, Reached};
 use crate::error::{Code, Error};
-use crate::keys::{Caller, Keys, Payer, Revocation};
+use crate::keys::{Caller, Keys, LimitedKey, Revocation};
 use crate::lock::lock;
 use crate::written::written;
 
@@ -40,17 +40,17 @@ struct Account {
 pub(crate) struct Permit {
     accounts: Arc<Accounts>,
     /// Empty if the key has no limits.
-    payers: Arc<[Payer]>,
+    limited_keys: Arc<[LimitedKey]>,
     /// Those that are not over.
     turns: AtomicU32,
     left: Left,
-    grounds: Grounds,
+    kind: PermitKind,
     revocation: Revocation,
 }
 
 /// Why a request was let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grounds {
+enum PermitKind {
     /// It is within the limits.
     Admitted,
     /// It goes on with a turn that was let through before.
@@ -66,8 +66,8 @@ impl Quotas {
     /// Lets a request with so many turns through, or refuses it as a whole.
     pub(crate) async fn admit(&self, caller: &Caller, turns: u32) -> Result<Permit, Error> {
         self.open_accounts(caller).await?;
-        let left = self.accounts.admit(&caller.payers, turns)?;
-        let permit = self.permit(caller, turns, left, Grounds::Admitted);
+        let left = self.accounts.admit(&caller.limited_keys, turns)?;
+        let permit = self.permit(caller, turns, left, PermitKind::Admitted);
         // A body takes its time to arrive.
         if permit.is_revoked() {
             return Err(Error::new(Code::KeyInvalid, "this key was revoked a moment ago"));
@@ -78,37 +78,37 @@ impl Quotas {
     /// The permit of a turn that was let through in an earlier life: it counts, but is not refused.
     pub(crate) async fn resume(&self, caller: &Caller) -> Result<Permit, Error> {
         self.open_accounts(caller).await?;
-        let left = self.accounts.resume(&caller.payers);
-        Ok(self.permit(caller, 1, left, Grounds::Resumed))
+        let left = self.accounts.resume(&caller.limited_keys);
+        Ok(self.permit(caller, 1, left, PermitKind::Resumed))
     }
 
-    fn permit(&self, caller: &Caller, turns: u32, left: Left, grounds: Grounds) -> Permit {
+    fn permit(&self, caller: &Caller, turns: u32, left: Left, kind: PermitKind) -> Permit {
         Permit {
             accounts: Arc::clone(&self.accounts),
-            payers: Arc::clone(&caller.payers),
+            limited_keys: Arc::clone(&caller.limited_keys),
             turns: turns.into(),
             left,
-            grounds,
+            kind,
             revocation: caller.revocation.clone(),
         }
     }
 
     async fn open_accounts(&self, caller: &Caller) -> Result<(), ReadError> {
-        for payer in caller.payers.iter() {
-            if self.accounts.lock().contains_key(&payer.key) {
+        for limited_key in caller.limited_keys.iter() {
+            if self.accounts.lock().contains_key(&limited_key.key) {
                 continue;
             }
             let now = Moment::now();
-            let tokens = match payer.limits.tokens_per_day {
-                Some(_) => self.tokens_of_day(&payer.key, now).await?,
+            let tokens = match limited_key.limits.tokens_per_day {
+                Some(_) => self.tokens_of_day(&limited_key.key, now).await?,
                 None => 0,
             };
             let mut accounts = self.accounts.lock();
             accounts.retain(|_, account| !account.revocation.is_done());
             // Whoever came first meanwhile may have begun to spend.
-            accounts.entry(Arc::clone(&payer.key)).or_insert_with(|| Account {
-                quota: Quota::new(payer.limits, tokens, now),
-                revocation: payer.revocation.clone(),
+            accounts.entry(Arc::clone(&limited_key.key)).or_insert_with(|| Account {
+                quota: Quota::new(limited_key.limits, tokens, now),
+                revocation: limited_key.revocation.clone(),
             });
         }
         Ok(())
@@ -139,35 +139,35 @@ impl Accounts {
     /// Takes tokens, read and written ones, from the day of a key and of those that it descends from. Those of a key that was
     /// not seen yet are read from the store.
     pub(crate) fn spend(&self, key: &str, tokens: u64) {
-        let payers = self.keys.get().map(|keys| keys.with_ancestors(key)).unwrap_or_default();
+        let limited_keys = self.keys.get().map(|keys| keys.with_ancestors(key)).unwrap_or_default();
         let mut accounts = self.lock();
-        for payer in payers {
-            if let Some(account) = accounts.get_mut(&payer) {
+        for limited_key in limited_keys {
+            if let Some(account) = accounts.get_mut(&limited_key) {
                 account.quota.spend(tokens, Moment::now());
             }
         }
     }
 
-    /// Takes what a request needs of every payer, or of none.
-    fn admit(&self, payers: &[Payer], turns: u32) -> Result<Left, Error> {
+    /// Takes what a request needs of every limited_key, or of none.
+    fn admit(&self, limited_keys: &[LimitedKey], turns: u32) -> Result<Left, Error> {
         let (mut accounts, now) = (self.lock(), Moment::now());
         let mut refused = None;
-        each(&mut accounts, payers, |quota| refused = refused.or(quota.check(turns, now).err()));
+        each(&mut accounts, limited_keys, |quota| refused = refused.or(quota.check(turns, now).err()));
         let mut left = Left::default();
-        each(&mut accounts, payers, |quota| {
+        each(&mut accounts, limited_keys, |quota| {
             left = left.within(if refused.is_none() { quota.take(turns, now) } else { quota.left(now) });
         });
         refused.map_or(Ok(left), |reached| Err(Error::from(reached).beside(left.headers())))
     }
 
-    fn resume(&self, payers: &[Payer]) -> Left {
+    fn resume(&self, limited_keys: &[LimitedKey]) -> Left {
         let (mut left, now) = (Left::default(), Moment::now());
-        each(&mut self.lock(), payers, |quota| left = left.within(quota.resume(1, now)));
+        each(&mut self.lock(), limited_keys, |quota| left = left.within(quota.resume(1, now)));
         left
     }
 
-    fn free(&self, payers: &[Payer], turns: u32) {
-        each(&mut self.lock(), payers, |quota| quota.free(turns));
+    fn free(&self, limited_keys: &[LimitedKey], turns: u32) {
+        each(&mut self.lock(), limited_keys, |quota| quota.free(turns));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Account>> {
@@ -176,9 +176,9 @@ impl Accounts {
 }
 
 /// Those of revoked keys are gone.
-fn each(accounts: &mut HashMap<Arc<str>, Account>, payers: &[Payer], mut act: impl FnMut(&mut Quota)) {
-    for payer in payers {
-        if let Some(account) = accounts.get_mut(&payer.key) {
+fn each(accounts: &mut HashMap<Arc<str>, Account>, limited_keys: &[LimitedKey], mut act: impl FnMut(&mut Quota)) {
+    for limited_key in limited_keys {
+        if let Some(account) = accounts.get_mut(&limited_key.key) {
             act(&mut account.quota);
         }
     }
@@ -187,10 +187,10 @@ fn each(accounts: &mut HashMap<Arc<str>, Account>, payers: &[Payer], mut act: im
 impl Permit {
     /// Another turn begins than the one that was to go on: then the limits count as for any other.
     pub(crate) fn begin_anew(&self) -> Result<(), Error> {
-        match self.grounds {
+        match self.kind {
             // Its turn counts already.
-            Grounds::Resumed => self.accounts.admit(&self.payers, 0).map(drop),
-            Grounds::Admitted => Ok(()),
+            PermitKind::Resumed => self.accounts.admit(&self.limited_keys, 0).map(drop),
+            PermitKind::Admitted => Ok(()),
         }
     }
 
@@ -201,7 +201,7 @@ impl Permit {
 
     /// Its turns are over: to be called before their end is told, as whoever hears it may ask for the next at once.
     pub(crate) fn end(&self) {
-        self.accounts.free(&self.payers, self.turns.swap(0, Ordering::Relaxed));
+        self.accounts.free(&self.limited_keys, self.turns.swap(0, Ordering::Relaxed));
     }
 
     /// Whether the key was revoked since.
