@@ -76,7 +76,7 @@ pub use launch::{Launch, SpawnError};
 pub use ledger::{DetachedEntry, Ledger, LedgerError, SocketClaim};
 pub use leftovers::{Leftovers, Reaped};
 pub use limits::Limits;
-pub use lineage::{ControlPeerPolicy, PeerRefusal};
+pub use lineage::{ControlPeerPolicy, PeerRefusal, forbid_inspection};
 pub use process::Process;
 pub use reason::EndReason;
 pub use restarts::{RestartPolicy, Restarts, Verdict};

@@ -10,7 +10,7 @@ use std::iter::successors;
 use std::process;
 use std::thread;
 
-use rustix::process::geteuid;
+use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior};
 
 use crate::environment::{CHILD_VARIABLE, OWNER_VARIABLE, variables};
 use crate::groups::user_of;
@@ -121,6 +121,15 @@ impl ControlPeerPolicy {
     }
 }
 
+/// Closes this process to the other processes of its user, except root's: what we start could otherwise read a key from our
+/// environment, or act as the server by `ptrace`. Our own `/proc/self/environ` is closed to us too, and a crash leaves no core.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn forbid_inspection() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
 /// The process and its ancestors, as far as they can be read.
 fn ancestry(pid: u32) -> impl Iterator<Item = Stat> {
     let parent = |stat: &Stat| Some(stat.parent).filter(|pid| *pid != 0).and_then(|pid| Stat::read(pid).ok());
@@ -187,8 +196,8 @@ enum HiddenEnvironment {
     Allowed,
 }
 
-/// Follows the peer to the root of its chain. An ancestor with a hidden environment is judged by the rest of what is
-/// known of it: to hide is no more than to wipe one's environment, and the chain tells either of them.
+/// Follows the peer to the root of its chain. An ancestor with a hidden environment proves no more than one with an empty
+/// environment: its own ancestors decide.
 fn judge(
     peer: Identity,
     chain: &BTreeMap<u32, Ancestor>,

@@ -51,6 +51,9 @@ impl OsUser {
             fs::read_to_string("/etc/passwd").map_err(|error| UserError::Unknown(name.into(), error.to_string()))?;
         let (uid, gid, home) = parse_passwd(&passwd, name)
             .ok_or_else(|| UserError::Unknown(name.into(), "/etc/passwd does not have it".into()))?;
+        if uid == 0 {
+            return Err(UserError::Root(name.into()));
+        }
         let groups = parse_groups(&fs::read_to_string("/etc/group").unwrap_or_default(), name);
         Ok(Self { name: name.into(), uid, gid, groups, home, setpriv })
     }
@@ -180,6 +183,9 @@ pub enum UserError {
     /// Only root can.
     #[error("only root can start processes as the user `{0}`: start Switchboard as root, or leave `user` out")]
     NotRoot(String),
+    /// It would not be confined by being another user.
+    #[error("the user `{0}` is root: name one without rights, or leave `user` out")]
+    Root(String),
     /// The program that changes the user is not installed.
     #[error("`setpriv` is not installed: install util-linux, or leave `user` out")]
     NoSetpriv,
@@ -210,6 +216,13 @@ mod tests {
         assert!(!allows(0o705, false, true, 0o5), "the group is not others");
         assert!(allows(0o711, false, false, 0o1));
         assert!(!allows(0o711, false, false, 0o5));
+    }
+
+    #[test]
+    fn root_is_no_user_to_confine_a_process_by() {
+        let refused = OsUser::find("root").unwrap_err();
+        assert!(matches!(refused, UserError::Root(_) | UserError::NotRoot(_)), "{refused}");
+        assert_eq!(matches!(refused, UserError::Root(_)), geteuid().is_root());
     }
 
     #[test]

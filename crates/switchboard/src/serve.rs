@@ -129,6 +129,9 @@ impl Running {
         let tls = config.tls.clone().map(Tls::load).transpose()?;
         let adoption = supervise::adopt_orphans().context("cannot become the parent of orphans")?;
         let (ledger, leftovers) = Ledger::open(&config.state_dir)?;
+        let control_peers = ControlPeerPolicy::new(ledger.clone())?;
+        // After the policy's look at our own environment, and before anything is started that could look at it too.
+        supervise::forbid_inspection().context("cannot close this process to others")?;
         let unusable = || format!("cannot write into {}", config.state_dir.display());
         remove_left_behind(&config.state_dir).with_context(unusable)?;
         reap(leftovers).await?;
@@ -159,7 +162,7 @@ impl Running {
         let settings = front::Settings { config_requests: Some(sender), ..parts::front(&config) };
         let front = Front { pool, tools, approvals, store, feed, keys, settings };
         let (control, bound) = bind_control(&config.state_dir).with_context(unusable)?;
-        let control = ControlSocket::new(control, ControlPeerPolicy::new(ledger.clone())?)?;
+        let control = ControlSocket::new(control, control_peers)?;
         let url = config.url_at(address);
         let announcement = Announcement { url: url.clone(), pid: std::process::id(), started_ms: unix_ms() };
         let announced = announce(&config.state_dir, &announcement).with_context(unusable)?;

@@ -1,4 +1,4 @@
-//! What `/proc` says of processes: who is alive, with which variable, with how many files and how much memory.
+//! What `/proc` says of processes: who is alive, with which variable, with how much memory.
 
 use std::fs;
 use std::time::Duration;
@@ -18,12 +18,6 @@ pub fn memory_peak(pid: u32) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a process has memory");
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
     kilobytes << 10
-}
-
-/// How many files a process has open.
-#[must_use]
-pub fn open_files(pid: u32) -> usize {
-    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
 /// Whether a process runs; one that has ended and was not waited for does not.

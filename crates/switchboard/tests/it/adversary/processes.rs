@@ -1,10 +1,13 @@
 //! Processes that outlive whoever started them, and files that lead elsewhere.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
+use super::KEY;
 use crate::command::{Ended, State};
 use crate::served::Served;
 
@@ -142,6 +145,16 @@ impl OtherUser {
         Some(Self { place, state })
     }
 
+    /// A command as that user, in a directory that it can enter.
+    #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("/usr/bin/setpriv");
+        command.args(["--reuid", OTHER_USER, "--regid", "65534", "--clear-groups", "--"]).args(words);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.place.path().join("home"));
+        command.current_dir(self.place.path());
+        command
+    }
+
     fn start(&self, transport: &str) -> Served<'_> {
         let place = self.place.path().display();
         let config = self.state.path().join("config.toml");
@@ -194,6 +207,49 @@ fn a_worker_of_another_user_cannot_read_the_state_directory() {
     }
 }
 
+/// A tool server runs as the user of the server: it must not find a key in the server's environment, or trace it.
+#[test]
+fn a_process_of_the_same_user_cannot_inspect_the_server() {
+    let Some(other) = OtherUser::new() else {
+        eprintln!("skipped: needs root, the user {OTHER_USER} and setpriv");
+        return;
+    };
+    let home = other.place.path().join("home");
+    let state = home.join("state");
+    let switchboard = |arguments: &[&str]| {
+        let mut command = other.command(&[other.place.path().join("switchboard").to_str().unwrap()]);
+        command.args(arguments).env("SWITCHBOARD_STATE_DIR", &state).env("XDG_CONFIG_HOME", &home);
+        command
+    };
+    let mut serve = switchboard(&["serve", "--worker", "demo", "--listen", "127.0.0.1:0"]);
+    let mut server = Killed(serve.env("SWITCHBOARD_KEY", KEY).stdout(Stdio::piped()).spawn().unwrap());
+    let mut serving = String::new();
+    let mut stdout = BufReader::new(server.0.stdout.take().unwrap());
+    while !serving.starts_with("serving ") {
+        serving.clear();
+        assert_ne!(stdout.read_line(&mut serving).unwrap(), 0, "it starts");
+    }
+    let ask = switchboard(&["ask", "[[text]]"]).output().unwrap();
+    assert!(ask.status.success(), "the user is admitted at the control socket, and turns run: {ask:?}");
+    let proc = format!("/proc/{}", server.0.id());
+    let variables = other.command(&["cat", &format!("{proc}/environ")]).output().unwrap();
+    assert!(variables.stdout.is_empty() && !variables.status.success(), "{variables:?}");
+    let memory = other.command(&["head", "-c1", &format!("{proc}/mem")]).output().unwrap();
+    assert!(String::from_utf8_lossy(&memory.stderr).contains("Permission denied"), "{memory:?}");
+    let own = other.command(&["cat", "/proc/self/environ"]).env("CANARY", "1").output().unwrap();
+    assert!(own.status.success(), "the user can read an environment: {own:?}");
+}
+
+/// Ends a process of a test, whatever comes of the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
 #[test]
 fn a_group_whose_user_cannot_work_keeps_the_server_from_starting() {
     let state = State::new();
@@ -224,7 +280,6 @@ fn a_group_whose_user_cannot_work_keeps_the_server_from_starting() {
 
 #[cfg(feature = "real-codex")]
 mod real {
-    use std::time::Duration;
 
     use rustix::process::Signal;
     use testkit::processes;
@@ -272,7 +327,7 @@ mod real {
 
             let again = Served::start_with(&state, &arguments, &variables);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let still = runtime.block_on(processes::until_gone(&left, Duration::from_secs(10)));
+            let still = runtime.block_on(processes::until_gone(&left, testkit::HANG_TIMEOUT));
             assert!(still.is_empty(), "{inherit}: {still:?}");
             again.stop();
         }

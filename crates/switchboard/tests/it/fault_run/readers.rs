@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use testkit::HANG_TIMEOUT;
 use testkit::faults::{Fault, Rounds};
-use testkit::processes;
 
 use super::server::{CONFIG, Events, Server};
 use super::until;
@@ -19,7 +18,7 @@ fn a_turn_ends_as_it_would_have_when_its_reader_is_gone() {
     let state = State::new();
     let server = Server::start(&state, CONFIG);
     server.check_caller("main", 0);
-    let files = processes::open_files(server.pid());
+    let connections = server.open_connections();
     for round in 0..fault.rounds {
         let turn = server.turn("main", "[[slow 100 2]]");
         let mut events = Events(BufReader::new(server.events(&turn)));
@@ -38,7 +37,7 @@ fn a_turn_ends_as_it_would_have_when_its_reader_is_gone() {
         assert_eq!((heard.ends, &*heard.status), (1, "completed"));
         assert!(heard.text.starts_with("s0 ") && heard.text.trim_end().ends_with("s99"), "{}", heard.text);
     }
-    let took = until("nothing is held for those who left", || processes::open_files(server.pid()) <= files);
+    let took = until("nothing is held for those who left", || server.open_connections() <= connections);
     fault.slowest("connections gone", took);
     server.stop();
     fault.held();
@@ -66,7 +65,7 @@ fn a_reader_who_is_slow_costs_no_memory_and_nobody_elses_time() {
     let config = format!("{CONFIG}\n[limits]\nwrite_timeout = \"2s\"\n");
     let server = Server::start(&state, &config);
     server.check_caller("main", 0);
-    let files = processes::open_files(server.pid());
+    let connections = server.open_connections();
     for _ in 0..fault.rounds {
         let turn = server.turn("main", "[[flood 300000]]");
         let mut readers: Vec<TcpStream> = (0..READERS).map(|_| server.events(&turn)).collect();
@@ -83,7 +82,7 @@ fn a_reader_who_is_slow_costs_no_memory_and_nobody_elses_time() {
         let heard = server.hear(&turn);
         assert_eq!(heard.ends, 1);
         // Nobody reads any more: all of them are cut.
-        let cut = until("those who take nothing are cut", || processes::open_files(server.pid()) <= files);
+        let cut = until("those who take nothing are cut", || server.open_connections() <= connections);
         fault.slowest("cut", cut);
         drop(readers);
     }

@@ -90,6 +90,15 @@ impl<'a> Server<'a> {
         processes::memory_peak(self.pid())
     }
 
+    /// How many connections it has open, that of the question included.
+    pub(super) fn open_connections(&self) -> u64 {
+        let mut stream = self.request("GET", "/metrics", "").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let open = answer.lines().find_map(|line| line.strip_prefix("switchboard_http_connections "));
+        open.unwrap_or_else(|| panic!("no gauge in {answer}")).parse().unwrap()
+    }
+
     pub(super) fn get(&self, path: &str) -> Answer {
         self.try_exchange("GET", path, "").unwrap()
     }
