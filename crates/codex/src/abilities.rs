@@ -215,7 +215,7 @@ impl Abilities {
     /// commands of `.codex/config.toml`. Seen in 0.87; 0.77 reads no such file, and 0.98 can be told not to.
     #[must_use]
     pub fn always_loads_project_config(&self) -> bool {
-        self.version.is_some_and(|version| version > self::version(77) && version < self::version(98))
+        self.version.is_none_or(|version| version > self::version(77) && version < self::version(98))
     }
 
     /// Whether this worker offers a model `view_image` whatever it is told. The tool reads images of the system, also where
