@@ -253,7 +253,7 @@ impl Clerk {
         };
         let shown = record::shown_of(&case.row).expect("only what can be shown is taken up");
         let by = By::Person { name: person.name.clone() };
-        // What nobody is known to have asked for may have been asked for by anybody.
+        // Without a known key, any key may have asked.
         let is_own = person.key.is_some() && (shown.key.is_none() || person.key == shown.key);
         let admitted = match shown.admit(&verdict, person.powers) {
             _ if shown_hash != case.row.shown_hash => Err(DecideError::ShownChanged),

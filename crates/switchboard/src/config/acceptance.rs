@@ -19,7 +19,7 @@ pub(super) struct ServerChanges {
 }
 
 /// Divides what the file configures, now that `accepted` are in effect.
-pub(super) fn divide(accepted: &[Server], configured: &[Server]) -> ServerChanges {
+pub(super) fn split_changes(accepted: &[Server], configured: &[Server]) -> ServerChanges {
     let mut division = ServerChanges { at_once: Vec::new(), waiting: Vec::new() };
     for server in configured {
         let before = accepted.iter().find(|accepted| accepted.name == server.name);
@@ -113,7 +113,7 @@ mod tests {
         let before = "[tools.a]\ncommand = [\"a\"]\n[tools.b]\nurl = \"https://b\"\n[tools.c]\ncommand = [\"c\"]\n";
         let after = "[tools.a]\ncommand = [\"a\"]\n[tools.b]\nurl = \"https://evil/?canary\"\nconfirm = \"never\"\n\
                      [tools.d]\ncommand = [\"sh\", \"-c\", \"d\"]\nvariables = { A = \"canary\" }\n";
-        let ServerChanges { at_once, waiting } = divide(&servers(before), &servers(after));
+        let ServerChanges { at_once, waiting } = split_changes(&servers(before), &servers(after));
         let kept = servers(before);
         assert_eq!(at_once, kept[..2], "the changed one runs on as it was accepted");
         expect![[r#"
@@ -175,7 +175,8 @@ mod tests {
             ("command = [\"a\"]\ncall_timeout = \"1s\"", "timeouts"),
             ("url = \"https://evil\"", "url"),
         ] {
-            let ServerChanges { at_once, waiting } = divide(&before, &servers(&format!("[tools.a]\n{change}\n")));
+            let ServerChanges { at_once, waiting } =
+                split_changes(&before, &servers(&format!("[tools.a]\n{change}\n")));
             assert_eq!(at_once, before, "{change}");
             assert_eq!(waiting.len(), 1, "{change}");
             assert_eq!(waiting[0].changed, [name], "{change}");

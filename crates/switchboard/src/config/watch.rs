@@ -11,7 +11,7 @@ use std::{fs, io};
 use front::{ConfigAccepted, ConfigConflict, ConfigRequest, ConfigView, PendingServer};
 use tools::Server;
 
-use super::acceptance::{ServerChanges, divide};
+use super::acceptance::{ServerChanges, split_changes};
 use super::load::{load, location};
 use super::meaning::tools::PATTERN;
 use super::reading::{Section, Shown};
@@ -211,7 +211,7 @@ impl Watch {
                 self.after_restart.join(", ")
             ));
         }
-        let ServerChanges { at_once, waiting } = divide(&self.servers, &resolved.config.tools);
+        let ServerChanges { at_once, waiting } = split_changes(&self.servers, &resolved.config.tools);
         let is_changed = at_once != self.servers;
         self.servers = at_once;
         let pending = (!waiting.is_empty()).then(|| Pending {

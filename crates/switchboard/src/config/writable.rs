@@ -1,7 +1,7 @@
 //! What agents may write to, and what of Switchboard's own must not lie in it: the configuration file, the state directory
 //! and every `codex_home`. An agent that could change one of them would decide what the server runs, outside every sandbox.
 
-mod trail;
+mod resolved_path;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use workers::Profile;
 use super::problem::{Problem, Source};
 use super::{Config, Group, Problems};
 use crate::worker::Worker;
-use trail::Trail;
+use resolved_path::ResolvedPath;
 
 /// The directories up to this many names below the root, such as `/etc/ssl`, are shared by many programs.
 const SHARED_DEPTH: usize = 3;
@@ -155,16 +155,19 @@ impl Boundaries {
 
     /// Follows all paths as they are now; returns warnings if nothing is exposed.
     pub(crate) fn check(&self) -> Result<Vec<String>, Problems> {
-        let own: Vec<_> = self.own.iter().map(|own| (own, Trail::of(&own.path))).collect();
-        let programs: Vec<_> = self.programs.iter().map(|program| (program, Trail::of(&program.path))).collect();
+        let own: Vec<_> = self.own.iter().map(|own| (own, ResolvedPath::of(&own.path))).collect();
+        let programs: Vec<_> = self.programs.iter().map(|program| (program, ResolvedPath::of(&program.path))).collect();
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
         for root in &self.roots {
-            let trail = Trail::of(&root.path);
-            let exposed = own.iter().filter(|(_, own)| trail::can_change(&trail, own));
-            problems.extend(exposed.map(|(own, trail)| root.exposes(own, trail.as_ref().err())));
-            let exposed = programs.iter().filter(|(_, program)| trail::can_change(&trail, program));
+            let resolved = ResolvedPath::of(&root.path);
+            let exposed = own.iter().filter(|(_, own)| resolved_path::can_change(&resolved, own));
+            problems.extend(exposed.map(|(own, resolved)| root.exposes(own, resolved.as_ref().err())));
+            let exposed = programs.iter().filter(|(_, program)| resolved_path::can_change(&resolved, program));
             warnings.extend(exposed.map(|(program, _)| root.warning(program)));
-            let exposed = self.trusted.iter().filter(|project| trail::can_change_below(&trail, &Trail::of(project)));
+            let exposed = self
+                .trusted
+                .iter()
+                .filter(|project| resolved_path::can_change_below(&resolved, &ResolvedPath::of(project)));
             problems.extend(exposed.map(|project| root.exposes_trusted(project)));
         }
         let (accepted, refused): (Vec<_>, Vec<_>) = self.full_access.iter().partition(|full| full.is_accepted);

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::super::{File, Typed, resolve};
 use super::Boundaries;
-use super::trail::{Trail, can_change};
+use super::resolved_path::{ResolvedPath, can_change};
 
 /// A home directory with `project`, and a directory for temporary files.
 struct Home {
@@ -104,7 +104,7 @@ fn what_can_be_changed_from_a_directory() {
         ("unmade", "unmade/file"),
         ("unmade", "config/file"),
     ] {
-        let is_inside = can_change(&Trail::of(&home.path(root)), &Trail::of(&home.path(path)));
+        let is_inside = can_change(&ResolvedPath::of(&home.path(root)), &ResolvedPath::of(&home.path(path)));
         writeln!(seen, "{} {path} from {root}", if is_inside { "yes" } else { "no " }).unwrap();
     }
     expect![[r#"
@@ -129,9 +129,9 @@ fn what_can_be_changed_from_a_directory() {
         no  config/file from unmade
     "#]]
     .assert_eq(&seen);
-    let everything = Trail::of(Path::new("/"));
-    assert!(can_change(&everything, &Trail::of(&home.path("config/file"))));
-    assert!(can_change(&Trail::of(Path::new("relative")), &Trail::of(&home.path("config/file"))));
+    let everything = ResolvedPath::of(Path::new("/"));
+    assert!(can_change(&everything, &ResolvedPath::of(&home.path("config/file"))));
+    assert!(can_change(&ResolvedPath::of(Path::new("relative")), &ResolvedPath::of(&home.path("config/file"))));
 }
 
 #[test]

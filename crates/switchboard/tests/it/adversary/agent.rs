@@ -180,7 +180,7 @@ fn a_thread_stays_confined_after_a_restart_and_in_a_fork() {
     let first = say(&json!([user("[[text]]")]));
     let message = &first["choices"][0]["message"];
     std::thread::scope(|scope| {
-        let slow = scope.spawn(|| say(&json!([user("[[text]]"), message, user("[[slow 100 20]]")])));
+        let slow = scope.spawn(|| say(&json!([user("[[text]]"), message, user("[[slow 500 20]]")])));
         let asked = scene.model.requests().len();
         attack.served.wait_until("the first way on runs", |_| scene.model.requests().len() > asked);
         say(&json!([user("[[text]]"), message, user(&read)]));

@@ -34,8 +34,8 @@ impl<'a> Attack<'a> {
         let (binary, home, out) = (env!("CARGO_BIN_EXE_switchboard"), state.path().display(), directory.display());
         // Whoever is started as an orphan waits for the end of its parent. 3 is "no server runs here" yet.
         let text = format!(
-            "while [ -n \"$2\" ] && kill -0 \"$2\" 2>/dev/null; do :; done\n\
-             while [ -n \"$3\" ] && [ ! -e \"$3\" ]; do :; done\n\
+            "while [ -n \"$2\" ] && kill -0 \"$2\" 2>/dev/null; do sleep 0.05; done\n\
+             while [ -n \"$3\" ] && [ ! -e \"$3\" ]; do sleep 0.05; done\n\
              export SWITCHBOARD_STATE_DIR='{home}' XDG_CONFIG_HOME='{home}'\n\
              while :; do\n\
              '{binary}' keys --json >'{out}'/$1.out 2>'{out}'/$1.err; code=$?\n\
@@ -86,7 +86,7 @@ pub(super) fn fake_codex(state: &State, lines: &str) -> String {
     fs::create_dir_all(&home).unwrap();
     let binary = env!("CARGO_BIN_EXE_switchboard");
     let text = format!(
-        "#!/bin/sh\n{lines}\nfor last; do :; done\ncase \"$last\" in unix://*) ;; *) last=stdio://;; esac\n\
+        "#!/bin/sh\n{lines}\nfor last; do sleep 0.05; done\ncase \"$last\" in unix://*) ;; *) last=stdio://;; esac\n\
          export CODEX_HOME='{}'\nexec '{binary}' demo-worker --listen \"$last\"\n",
         home.display()
     );
@@ -101,9 +101,9 @@ pub(super) fn free_address() -> String {
 }
 
 /// Ends a detached worker of a test, whatever comes of the test.
-pub(super) struct Outliving(pub(super) u64);
+pub(super) struct DetachedWorkerGuard(pub(super) u64);
 
-impl Drop for Outliving {
+impl Drop for DetachedWorkerGuard {
     fn drop(&mut self) {
         let pid = Pid::from_raw(i32::try_from(self.0).unwrap()).unwrap();
         kill_process(pid, Signal::KILL).ok();
@@ -184,7 +184,7 @@ fn an_approval_hook_and_what_it_starts_are_refused() {
     let attack = Attack::new(&state);
     let (program, directory) = (state.path().join("hook.sh"), state.path().join("attack"));
     let is_done = DISGUISES.map(|disguise| format!("[ -e '{}/{disguise}.code' ]", directory.display())).join(" && ");
-    fs::write(&program, format!("{}until {is_done}; do :; done\n", attack.lines(""))).unwrap();
+    fs::write(&program, format!("{}until {is_done}; do sleep 0.05; done\n", attack.lines(""))).unwrap();
     state.configure(&format!(
         "[profiles.codex]\napproval_policy = \"untrusted\"\n\
          [[approvals.hooks]]\nname = \"evil\"\ncommand = [\"sh\", {program:?}]\n"
@@ -217,7 +217,7 @@ fn what_a_worker_of_an_earlier_server_started_is_refused() {
     let start = || Served::start_with(&state, &[], &[("SWITCHBOARD_KEY", KEY)]);
     let served = start();
     let pid = served.json(&["workers"])["workers"][0]["pid"].as_u64().unwrap();
-    let _worker = Outliving(pid);
+    let _worker = DetachedWorkerGuard(pid);
     served.run.signal(Signal::KILL);
     served.run.end_beside_others();
     let served = start();
@@ -237,7 +237,7 @@ fn an_mcp_client_that_the_server_started_is_told_why_it_is_refused() {
     let message = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
     let text = format!(
         "{{ export SWITCHBOARD_STATE_DIR='{home}' XDG_CONFIG_HOME='{home}'\n\
-         while [ ! -S '{home}/control.sock' ] || [ ! -e '{home}/server.json' ]; do :; done\n\
+         while [ ! -S '{home}/control.sock' ] || [ ! -e '{home}/server.json' ]; do sleep 0.05; done\n\
          echo '{message}' | '{binary}' tools serve >'{said}.new' 2>/dev/null; mv '{said}.new' '{said}'; }} &\n\
          exec '{}' dual\n",
         gallery.display(),

@@ -2,7 +2,7 @@
 //! text.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -148,14 +148,18 @@ fn clear_text_to_the_port_of_tls_is_closed_and_harms_nobody() {
 #[test]
 fn a_slow_handshake_delays_nobody_and_ends() {
     let state = State::new();
-    let server = Secured::start(&state, &["--worker", "demo"], "[limits]\nheader_timeout = \"1s\"\n");
+    let server = Secured::start(&state, &["--worker", "demo"], "[limits]\nheader_timeout = \"3s\"\n");
     let mut silent: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
     // The beginning of a handshake, and no more.
-    silent.iter_mut().take(50).for_each(|stream| stream.write_all(&[22, 3, 1, 2, 0, 1]).unwrap());
+    for stream in silent.iter_mut().take(50) {
+        // On a slow machine the deadline of the first ones may be over.
+        let _ = stream.write_all(&[22, 3, 1, 2, 0, 1]);
+    }
     assert!(server.get("/healthz").starts_with("HTTP/1.1 200"));
     let mut byte = [0];
     let ended = silent[0].read(&mut byte);
-    assert!(matches!(ended, Ok(0)), "it is closed after its deadline: {ended:?}");
+    let is_closed = ended.as_ref().map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |bytes| *bytes == 0);
+    assert!(is_closed, "it is closed after its deadline: {ended:?}");
     server.stop();
 }
 

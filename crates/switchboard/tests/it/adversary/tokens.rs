@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::control::{Outliving, fake_codex, free_address};
+use super::control::{DetachedWorkerGuard, fake_codex, free_address};
 use crate::command::State;
 use crate::served::Served;
 use crate::tools_served::{KEY, table, wait_for_state};
@@ -29,7 +29,7 @@ fn no_file_of_the_state_directory_holds_a_secret_that_works() {
     let served = Served::start_at(&free_address(), &state, &[], &[]);
     wait_for_state(&served, "shop", "ready");
     let pid = served.json(&["workers"])["workers"][0]["pid"].as_u64().unwrap();
-    let _worker = Outliving(pid);
+    let _worker = DetachedWorkerGuard(pid);
     assert_eq!(served.command(&["ask", "[[text]]"]).code(), Some(0));
     served.json(&["keys", "add", "somebody"]);
     assert!(!state.path().join("workers.key").exists(), "what an earlier version left is removed");
@@ -101,7 +101,7 @@ fn a_worker_that_outlives_the_server_keeps_its_token_and_the_next_worker_has_ano
     };
     let served = start();
     let first = pid(&served).unwrap();
-    let _worker = Outliving(first);
+    let _worker = DetachedWorkerGuard(first);
     let token = token_of(first);
     assert!(opens_tools(&served, &token));
     served.run.signal(Signal::KILL);
@@ -113,7 +113,7 @@ fn a_worker_that_outlives_the_server_keeps_its_token_and_the_next_worker_has_ano
     assert_eq!(served.command(&["workers", "restart", "main-0"]).code(), Some(0));
     served.wait_until("another runs", |served| pid(served).is_some_and(|pid| pid != first));
     let second = pid(&served).unwrap();
-    let _next = Outliving(second);
+    let _next = DetachedWorkerGuard(second);
     assert!(!opens_tools(&served, &token), "it is not valid any more");
     assert!(opens_tools(&served, &token_of(second)));
     served.run.signal(Signal::TERM);

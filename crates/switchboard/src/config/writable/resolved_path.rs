@@ -12,7 +12,7 @@ const LINKS_MAX: usize = 40;
 
 /// How a path is followed.
 #[derive(Debug)]
-pub(super) struct Trail {
+pub(super) struct ResolvedPath {
     /// Every entry on the way, each in a real directory.
     entries: Vec<PathBuf>,
     /// The real path, also of what does not exist yet.
@@ -23,7 +23,7 @@ pub(super) struct Trail {
 
 /// Whether somebody who may write to everything below `root` can change what `path` leads to. A path that cannot be followed
 /// counts as inside, and a root that cannot be followed contains everything.
-pub(super) fn can_change(root: &io::Result<Trail>, path: &io::Result<Trail>) -> bool {
+pub(super) fn can_change(root: &io::Result<ResolvedPath>, path: &io::Result<ResolvedPath>) -> bool {
     let (Ok(root), Ok(path)) = (root, path) else { return true };
     let is_replaceable = |entry: &PathBuf| *entry != root.end && entry.starts_with(&root.end);
     let mounted = root.directories.first().copied().flatten();
@@ -33,8 +33,8 @@ pub(super) fn can_change(root: &io::Result<Trail>, path: &io::Result<Trail>) -> 
 }
 
 /// The same, but for the root itself: whether what the path leads to is below the root, or can be led elsewhere.
-pub(super) fn can_change_below(root: &io::Result<Trail>, path: &io::Result<Trail>) -> bool {
-    let is_root = |root: &Trail, path: &Trail| {
+pub(super) fn can_change_below(root: &io::Result<ResolvedPath>, path: &io::Result<ResolvedPath>) -> bool {
+    let is_root = |root: &ResolvedPath, path: &ResolvedPath| {
         let is_replaceable = |entry: &PathBuf| *entry != root.end && entry.starts_with(&root.end);
         path.end == root.end && !path.entries.iter().any(is_replaceable)
     };
@@ -42,22 +42,22 @@ pub(super) fn can_change_below(root: &io::Result<Trail>, path: &io::Result<Trail
     !is_same && can_change(root, path)
 }
 
-impl Trail {
+impl ResolvedPath {
     /// Follows an absolute path. What does not exist yet is taken as it is written.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         if !path.is_absolute() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an absolute path"));
         }
         let mut steps = steps_of(path);
-        let mut trail = Self { entries: Vec::new(), end: PathBuf::from("/"), directories: Vec::new() };
+        let mut resolved = Self { entries: Vec::new(), end: PathBuf::from("/"), directories: Vec::new() };
         let mut links = 0;
         while let Some(step) = steps.pop_front() {
             let PathStep::Down(name) = step else {
-                trail.take(step);
+                resolved.take(step);
                 continue;
             };
-            let entry = trail.end.join(&name);
-            trail.entries.push(entry.clone());
+            let entry = resolved.end.join(&name);
+            resolved.entries.push(entry.clone());
             match fs::symlink_metadata(&entry) {
                 Ok(metadata) if metadata.is_symlink() => {
                     links += 1;
@@ -67,18 +67,18 @@ impl Trail {
                     let target = steps_of(&fs::read_link(&entry)?);
                     steps = target.into_iter().chain(steps).collect();
                 }
-                Ok(_) => trail.end = entry,
+                Ok(_) => resolved.end = entry,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    trail.end = entry;
-                    trail.take_unmade(steps)?;
+                    resolved.end = entry;
+                    resolved.push_missing(steps)?;
                     break;
                 }
                 Err(error) => return Err(error),
             }
         }
         let identity = |directory: &Path| fs::metadata(directory).ok().map(|made| (made.dev(), made.ino()));
-        trail.directories = trail.end.ancestors().map(identity).collect();
-        Ok(trail)
+        resolved.directories = resolved.end.ancestors().map(identity).collect();
+        Ok(resolved)
     }
 
     fn take(&mut self, step: PathStep) {
@@ -90,7 +90,7 @@ impl Trail {
     }
 
     /// Nobody knows where `..` will lead from a directory that is not there.
-    fn take_unmade(&mut self, steps: VecDeque<PathStep>) -> io::Result<()> {
+    fn push_missing(&mut self, steps: VecDeque<PathStep>) -> io::Result<()> {
         for step in steps {
             if !matches!(step, PathStep::Down(_)) {
                 return Err(io::ErrorKind::NotFound.into());
