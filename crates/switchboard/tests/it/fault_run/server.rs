@@ -85,6 +85,12 @@ impl<'a> Server<'a> {
         self.served.url().strip_prefix("http://").unwrap()
     }
 
+    /// The memory that it needs to serve one caller. How much that is depends on how the binary was built.
+    pub(super) fn memory_at_rest(&self) -> u64 {
+        self.check_caller("quiet", 0);
+        self.memory_peak()
+    }
+
     /// The most memory that it has had so far.
     pub(super) fn memory_peak(&self) -> u64 {
         processes::memory_peak(self.pid())
