@@ -8,8 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use codex::{ApprovalPolicy, Endpoint, Sandbox, ThreadOptions, TurnOptions};
-use serde_json::Value;
+use codex::{ApprovalPolicy, Endpoint, Json, Sandbox, ThreadOptions, TurnOptions};
 
 use crate::limits::Limits;
 use crate::tokens::WorkerToken;
@@ -193,7 +192,7 @@ pub struct Order {
     /// The turn that the thread must still stand after, as its [`Tip`](crate::Tip) said; anywhere, if absent.
     pub after: Option<Box<str>>,
     /// Earlier messages, calls and results, as items of the model's own kind: put into the thread before the turn begins.
-    pub history: Vec<Value>,
+    pub history: Vec<Json>,
     /// What the turn is given.
     pub turn: TurnOptions,
     /// How long to wait for a place; the pool's own limit if absent.

@@ -6,6 +6,7 @@ pub(super) mod v2;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use wire::Json;
 
 use super::permissions::PermissionProfile;
 use crate::abilities::{Abilities, Ability, Unable};
@@ -154,10 +155,11 @@ fn need_for(turn: &TurnOptions, abilities: &Abilities) -> Result<(), Unable> {
 }
 
 /// The instructions as the first item of the history: a worker that is given a history adds them behind it, or not at all.
-pub(super) fn with_instructions(mut history: Vec<Value>, mut options: ThreadOptions) -> (Vec<Value>, ThreadOptions) {
+pub(super) fn with_instructions(mut history: Vec<Json>, mut options: ThreadOptions) -> (Vec<Json>, ThreadOptions) {
     if let Some(text) = options.developer_instructions.take() {
         let content = json!([{"type": "input_text", "text": text}]);
-        history.insert(0, json!({"type": "message", "role": "developer", "content": content}));
+        let item = json!({"type": "message", "role": "developer", "content": content});
+        history.insert(0, Json::from(&item));
     }
     (history, options)
 }

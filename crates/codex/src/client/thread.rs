@@ -124,7 +124,7 @@ impl Client {
     ///
     /// # Errors
     /// [`CallError`]; the oldest workers cannot.
-    pub async fn start_thread_from(&self, history: Vec<Value>, options: ThreadOptions) -> Result<Thread, CallError> {
+    pub async fn start_thread_from(&self, history: Vec<Json>, options: ThreadOptions) -> Result<Thread, CallError> {
         let abilities = self.abilities();
         abilities.need(Ability::Histories)?;
         if !options.tools.is_empty() {
@@ -134,7 +134,7 @@ impl Client {
         let line = match abilities.dialect {
             Dialect::V2 => {
                 self.need_experimental("thread/resume.history")?;
-                let items = history.into_iter().map(serde_json::from_value).collect::<Result<_, _>>();
+                let items = history.iter().map(Json::parse).collect::<Result<_, _>>();
                 let items = items.map_err(|error| unwritable(ThreadResume::METHOD, &error))?;
                 Line::of::<ThreadResume>(&plan::v2::told(items, &options))
             }
@@ -366,10 +366,8 @@ impl Thread {
     ///
     /// # Errors
     /// [`CallError`]; older workers cannot.
-    pub async fn inject(&self, items: Vec<Value>) -> Result<(), CallError> {
+    pub async fn inject(&self, items: Vec<Json>) -> Result<(), CallError> {
         self.client.v2_method(ThreadInjectItems::METHOD)?;
-        let items = items.iter().map(Json::of).collect::<Result<_, _>>();
-        let items = items.map_err(|error| unwritable(ThreadInjectItems::METHOD, &error))?;
         let params = ThreadInjectItemsParams { items, thread_id: self.id.to_string() };
         self.client.call::<ThreadInjectItems>(params).await.map(drop)
     }

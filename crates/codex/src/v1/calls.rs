@@ -7,6 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use wire::Json;
 
 use super::input::InputItem;
 use super::policy::{ApprovalPolicy, Effort, SandboxMode, SandboxPolicy, Summary};
@@ -122,7 +123,7 @@ pub struct ResumeConversationParams {
     pub conversation_id: Option<Box<str>>,
     /// What it holds, as items of the model's own kind, if it was never stored; from 0.53 on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub history: Option<Vec<Value>>,
+    pub history: Option<Vec<Json>>,
     /// Settings that shall differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overrides: Option<NewConversationParams>,

@@ -3,7 +3,9 @@
 use codex::abilities::Dialect;
 use codex::event::TurnStatus;
 use codex::requests::RequestKind;
-use codex::{ApprovalPolicy, CallError, Callbacks, Decision, Input, Options, ThreadOptions, TurnEvent, TurnOptions};
+use codex::{
+    ApprovalPolicy, CallError, Callbacks, Decision, Input, Json, Options, ThreadOptions, TurnEvent, TurnOptions,
+};
 use serde_json::{Value, json};
 use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
@@ -75,7 +77,7 @@ async fn a_thread_begins_with_its_instructions_and_its_history() {
     let client = place.start(Options::new("tests", "1.0")).await;
     let said = |role: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]});
     let brief = ThreadOptions { developer_instructions: Some("Be brief.".into()), ..ThreadOptions::in_directory("/") };
-    let thread = client.start_thread_from(vec![said("user", "First.")], brief).await.unwrap();
+    let thread = client.start_thread_from(vec![Json::from(&said("user", "First."))], brief).await.unwrap();
     let finished = thread.start_turn("[[text]]").await.unwrap().finish().await;
     assert_eq!((finished.status, finished.text.as_str()), (TurnStatus::Completed, "Hello from mock."));
     client.stop().await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codex::event::{ConnectionEvent, TurnStatus};
-use codex::{CallError, Client, Direction, Ladder, Options, ThreadOptions, TurnEvent};
+use codex::{CallError, Client, Direction, Json, Ladder, Options, ThreadOptions, TurnEvent};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use testkit::HANG_TIMEOUT;
@@ -103,8 +103,8 @@ async fn injected_history_is_kept_and_what_is_no_item_is_refused() {
     let client = client(&place).await;
     let thread = client.start_thread(ThreadOptions::default()).await.unwrap();
     let earlier = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "earlier"}]});
-    thread.inject(vec![earlier]).await.unwrap();
-    let refused = thread.inject(vec![json!({})]).await.unwrap_err();
+    thread.inject(vec![Json::from(&earlier)]).await.unwrap();
+    let refused = thread.inject(vec![Json::from(&json!({}))]).await.unwrap_err();
     assert!(refused.to_string().contains("is not a valid response item"), "{refused}");
     assert!(place.captured().iter().any(|line| line.contains("earlier")));
 }

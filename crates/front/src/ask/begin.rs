@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codex::{CallError, Trap};
-use serde_json::Value;
+use codex::{CallError, Json, Trap};
 use tokio::time::{Instant, sleep};
 use workers::{
     Afterwards, Caller as Orderer, NotConfinable, Order, Pool, Reach, Refused, ThreadChoice, TipClaim, Turn,
@@ -177,7 +176,7 @@ impl Asked {
         Ok(self.desk.pool.start_turn(order).await?)
     }
 
-    fn order(&self, thread: ThreadChoice, history: &[Value]) -> Order {
+    fn order(&self, thread: ThreadChoice, history: &[Json]) -> Order {
         Order {
             caller: self.caller.clone(),
             group: self.profile.group.clone(),

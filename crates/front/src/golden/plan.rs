@@ -49,7 +49,7 @@ pub(super) fn view(mut request: Request, caller: &Caller, profiles: &[Profile], 
         line("ignored", &request.ignored.join(", "));
     }
     line("thread", &thread(&plan.thread, &chosen));
-    plan.history.iter().for_each(|item| line("history", item));
+    plan.history.iter().for_each(|item| line("history", &item.get()));
     line("turn", &turn(&plan.turn));
     if let Some(going_on) = &plan.going_on {
         let from = match &going_on.from {
@@ -57,7 +57,7 @@ pub(super) fn view(mut request: Request, caller: &Caller, profiles: &[Profile], 
             Whence::Turn { thread, turn } => format!("{thread} after {turn}"),
         };
         line("goes on from", &from);
-        going_on.history.iter().for_each(|item| line("goes on with", item));
+        going_on.history.iter().for_each(|item| line("goes on with", &item.get()));
         for (call, result) in &going_on.results {
             line("goes on with", &format!("{call} {}", Value::from(result.content.clone())));
         }

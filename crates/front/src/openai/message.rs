@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use codex::Input;
+use codex::{Input, Json};
 use serde_json::{Value, json};
 
 use super::read::Bad;
@@ -48,27 +48,41 @@ impl Message {
         }
     }
 
+    /// How long its text is, with images and the arguments of calls.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let bytes_of =
+            |parts: &[Part]| parts.iter().map(|(Part::Text(text) | Part::Image(text))| text.len()).sum::<usize>();
+        match self {
+            Self::Instruction(text) => text.len(),
+            Self::User(content) | Self::Result { content, .. } => bytes_of(content),
+            Self::Assistant { text, calls } => {
+                text.len() + calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>()
+            }
+        }
+    }
+
     /// As items of a thread's history.
-    pub(crate) fn write_items(&self, names: &Names, items: &mut Vec<Value>) {
+    pub(crate) fn write_items(&self, names: &Names, items: &mut Vec<Json>) {
+        let mut push = |item: Value| items.push(Json::from(&item));
         match self {
             // A worker drops items of the role `system`.
-            Self::Instruction(text) => items.push(said("developer", &[input_text(text)])),
-            Self::User(parts) => items.push(said("user", &parts.iter().map(Part::to_item).collect::<Vec<_>>())),
+            Self::Instruction(text) => push(said("developer", &[input_text(text)])),
+            Self::User(parts) => push(said("user", &parts.iter().map(Part::to_item).collect::<Vec<_>>())),
             Self::Assistant { text, calls } => {
                 if !text.is_empty() {
-                    items.push(said("assistant", &[json!({"type": "output_text", "text": text})]));
+                    push(said("assistant", &[json!({"type": "output_text", "text": text})]));
                 }
-                items.extend(calls.iter().map(|ToolCall { id, name, arguments }| {
+                for ToolCall { id, name, arguments } in calls {
                     let name = names.at_the_worker(name);
-                    json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments})
-                }));
+                    push(json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments}));
+                }
             }
             Self::Result { call, content } => {
                 let output = match content.as_slice() {
                     [Part::Text(text)] => Value::from(text.as_str()),
                     parts => parts.iter().map(Part::to_item).collect(),
                 };
-                items.push(json!({"type": "function_call_output", "call_id": call, "output": output}));
+                push(json!({"type": "function_call_output", "call_id": call, "output": output}));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! What a worker is to do for a chat request: the thread that is made for it, the history that is put into it, the turn, and how
 //! the conversation can go on where a thread stands at its end already.
 
-use codex::{Input, ThreadOptions, TurnOptions};
-use serde_json::{Value, json};
+use codex::{Input, Json, ThreadOptions, TurnOptions};
+use serde_json::json;
 use workers::{Afterwards, ToolResult};
 
 use super::history::History;
@@ -20,7 +20,7 @@ pub(crate) struct TurnPlan {
     /// A new thread.
     pub thread: ThreadOptions,
     /// What a new thread holds before the turn.
-    pub history: Vec<Value>,
+    pub history: Vec<Json>,
     /// The turn.
     pub turn: TurnOptions,
     /// How to go on without a new thread.
@@ -37,7 +37,7 @@ pub(crate) struct GoingOn {
     /// Where it stands.
     pub from: Whence,
     /// What is new before the turn's input.
-    pub history: Vec<Value>,
+    pub history: Vec<Json>,
     /// What the caller's tools gave: then the turn still runs, and waits for them.
     pub results: Vec<(Box<str>, ToolResult)>,
 }
@@ -113,7 +113,7 @@ impl After {
 }
 
 /// What a new thread is told where all this was said, in the place of the first messages of the request, which are `told` already.
-pub(crate) fn retold(request: &Request, mut said: Vec<Message>, told: usize) -> Vec<Value> {
+pub(crate) fn retold(request: &Request, mut said: Vec<Message>, told: usize) -> Vec<Json> {
     said.extend_from_slice(&request.conversation()[told..]);
     items(&said, request)
 }
@@ -129,7 +129,7 @@ impl GoingOn {
 }
 
 /// What the thread holds before the turn: everything but the input.
-fn items(messages: &[Message], request: &Request) -> Vec<Value> {
+fn items(messages: &[Message], request: &Request) -> Vec<Json> {
     let before = match messages {
         [before @ .., Message::User(_)] => before,
         all => all,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codex::{ThreadOptions, TurnEvent};
+use codex::{Json, ThreadOptions, TurnEvent};
 use serde_json::json;
 use workers::{Order, Refused, ThreadChoice, Tip, TipClaim, ToolResult, Transport};
 
@@ -45,7 +45,7 @@ async fn a_history_is_put_into_the_thread_before_the_turn_begins() {
     let house = House::open(Setup::default()).await;
     let said =
         json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "[[say earlier]]"}]});
-    let mut order = Order { history: vec![said], ..order("k", "") };
+    let mut order = Order { history: vec![Json::from(&said)], ..order("k", "") };
     order.turn.input.clear();
     let mut turn = house.try_turn(order).await.unwrap();
     assert_eq!(
@@ -60,12 +60,12 @@ async fn a_history_is_put_into_the_thread_before_the_turn_begins() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_history_that_ends_with_the_result_of_a_tool_goes_on_from_there() {
     let house = House::open(Setup::default()).await;
-    let history = vec![
+    let items = [
         json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "[[tool ask {}]]"}]}),
         json!({"type": "function_call", "call_id": "call_7", "name": "ask", "arguments": "{}"}),
         json!({"type": "function_call_output", "call_id": "call_7", "output": "42"}),
     ];
-    let mut order = Order { history, ..with_tool("k", "") };
+    let mut order = Order { history: items.iter().map(Json::from).collect(), ..with_tool("k", "") };
     order.turn.input.clear();
     let mut turn = house.try_turn(order).await.unwrap();
     assert_eq!(finish(&mut turn).await.0, "Done after tool.");
@@ -75,7 +75,7 @@ async fn a_history_that_ends_with_the_result_of_a_tool_goes_on_from_there() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn items_that_the_worker_does_not_take_refuse_the_order_and_run_nothing() {
     let house = House::open(Setup::default()).await;
-    let order = Order { history: vec![json!({"role": "user"})], ..order("k", "[[text]]") };
+    let order = Order { history: vec![Json::from(&json!({"role": "user"}))], ..order("k", "[[text]]") };
     let Err(refused) = house.try_turn(order).await else { panic!("it should be refused") };
     assert!(!refused.work_may_have_run(), "{refused}");
     assert!(sent(&house, "turn/start").is_empty());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use approvals::{Person, Verdict};
-use codex::{Frame, ThreadOptions, TurnEvent};
+use codex::{Frame, Json, ThreadOptions, TurnEvent};
 use serde_json::json;
 use tempfile::TempDir;
 use testkit::model::StandIn;
@@ -117,7 +117,7 @@ fn a_history_reaches_the_model() {
         let house = House::open(real.setup()).await;
         let said =
             |text: &str| json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]});
-        let history = vec![said("[[text]]"), said("[[text]]")];
+        let history = [said("[[text]]"), said("[[text]]")].iter().map(Json::from).collect();
         let mut turn = house.try_turn(Order { history, ..order("k", "[[recall]]") }).await.unwrap();
         assert_eq!(finish(&mut turn).await, ("You said 2 things before.".into(), "Completed".into(), 1));
         let results = vec![
@@ -125,13 +125,13 @@ fn a_history_reaches_the_model() {
             json!({"type": "function_call", "call_id": "call_7", "name": "ask", "arguments": "{}"}),
             json!({"type": "function_call_output", "call_id": "call_7", "output": "42"}),
         ];
-        let mut going_on = Order { history: results, ..with_tool("k", "") };
+        let mut going_on = Order { history: results.iter().map(Json::from).collect(), ..with_tool("k", "") };
         going_on.turn.input.clear();
         let mut turn = house.try_turn(going_on).await.unwrap();
         assert_eq!(finish(&mut turn).await.0, "Done after tool.");
         let refusal =
             json!({"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]});
-        let refused = house.try_turn(Order { history: vec![refusal], ..order("k", "[[text]]") }).await;
+        let refused = house.try_turn(Order { history: vec![Json::from(&refusal)], ..order("k", "[[text]]") }).await;
         assert!(refused.is_err_and(|refused| !refused.work_may_have_run()));
         house.stop().await;
     });

@@ -1,6 +1,6 @@
 //! A plan in the words of the v1 dialect. What it has no words for is refused, not left out.
 
-use serde_json::Value;
+use wire::Json;
 
 use super::{ApprovalPolicy, Input, Sandbox, ThreadOptions, TurnOptions};
 use crate::abilities::{Abilities, Ability, Unable};
@@ -38,7 +38,7 @@ pub(in crate::client) fn start(
 
 /// A history of the caller's, as if it had been stored.
 pub(in crate::client) fn told(
-    history: Vec<Value>,
+    history: Vec<Json>,
     options: &ThreadOptions,
     abilities: &Abilities,
 ) -> Result<ResumeConversationParams, Unable> {
