@@ -23,6 +23,7 @@ use crate::Desk;
 use crate::error::{Code, Error};
 use crate::idempotency::Progress;
 use crate::keys::Caller;
+use crate::memory_budget::MemoryLease;
 use crate::openai::plan::TurnPlan;
 use crate::openai::request::Request;
 use crate::quota::Permit;
@@ -37,6 +38,8 @@ pub(crate) struct Asked {
     pub plan: TurnPlan,
     /// What a new thread must be told besides, and is only read then.
     pub retelling: Option<Retelling>,
+    /// Of all this.
+    pub _memory: MemoryLease,
 }
 
 /// What every choice of one answer works with.

@@ -10,18 +10,19 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use serde_json::Value;
 
 use crate::Desk;
 use crate::ask::{Answering, Asked, Choice, Margin, admit, begun_soon};
+use crate::body::{held_bytes, parse};
 use crate::error::Error;
-use crate::guard::parse;
 use crate::idempotency::{Name, Progress, Shape};
 use crate::keys::Caller;
+use crate::memory_budget::MemoryLease;
 use crate::models::choose;
 use crate::openai::chunks::Heading;
 use crate::openai::plan::TurnPlan;
 use crate::openai::request::{Delivery, Request};
+use crate::quota::Permit;
 
 pub(crate) async fn complete(
     State(desk): State<Arc<Desk>>,
@@ -29,30 +30,23 @@ pub(crate) async fn complete(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Error> {
-    let parsed = parse(&body)?;
     match Name::of(&headers, &caller.key)? {
-        None => answer(desk, caller, parsed, Progress::default()).await,
+        None => answer(desk, caller, body, Progress::default()).await,
         Some(name) => {
-            let answers = Arc::clone(&desk.answers);
-            let make = |progress| async { answer(desk, caller, parsed, progress).await.into_response() };
-            answers.give(name, Shape::Chat, &body, make).await
+            let (answers, asked) = (Arc::clone(&desk.answers), body.clone());
+            let make = |progress| async { answer(desk, caller, body, progress).await.into_response() };
+            answers.give(name, Shape::Chat, &asked, make).await
         }
     }
 }
 
-async fn answer(desk: Arc<Desk>, caller: Caller, body: Value, progress: Progress) -> Result<Response, Error> {
+async fn answer(desk: Arc<Desk>, caller: Caller, body: Bytes, progress: Progress) -> Result<Response, Error> {
     let arrived = Instant::now();
-    let mut request = Request::read(&body)?;
-    drop(body);
-    let chosen = choose(&desk, &caller, &request.model).await?;
-    request.tools.rename(&chosen.profile);
-    let permit = admit(&desk, &caller, &request).await?;
-    let margin = Margin::new(arrived, &permit, &request);
-    let plan = TurnPlan::new(&request, &chosen.as_ref(), &caller.key);
-    let (delivery, count) = (request.delivery, request.choices);
-    let (answering, heading) = (Answering::new(&desk, permit, progress), heading(&request));
-    let asked =
-        Arc::new(Asked { desk, caller: caller.orderer(), profile: chosen.profile, request, plan, retelling: None });
+    let (bodies, key) = (Arc::clone(&desk.bodies), Arc::clone(&caller.key));
+    let (asked, permit) = bodies.work(body, &key, |body, lease| prepare(desk, caller, body, lease)).await?;
+    let margin = Margin::new(arrived, &permit, &asked.request);
+    let (delivery, count) = (asked.request.delivery, asked.request.choices);
+    let (answering, heading) = (Answering::new(&asked.desk, permit, progress), heading(&asked.request));
     let mut choices: Vec<_> = (0..count).map(|_| Choice::new(&asked, &answering)).collect();
     drop(asked);
     let answered = match delivery {
@@ -62,6 +56,24 @@ async fn answer(desk: Arc<Desk>, caller: Caller, body: Value, progress: Progress
         }
     };
     Ok(margin.beside(answered))
+}
+
+/// What is to be asked, and that it may be.
+async fn prepare(
+    desk: Arc<Desk>,
+    caller: Caller,
+    body: Bytes,
+    mut lease: MemoryLease,
+) -> Result<(Arc<Asked>, Permit), Error> {
+    let mut request = Request::read(&parse(&body)?)?;
+    drop(body);
+    let chosen = choose(&desk, &caller, &request.model).await?;
+    request.tools.rename(&chosen.profile);
+    let permit = admit(&desk, &caller, &request).await?;
+    let plan = TurnPlan::new(&request, &chosen.as_ref(), &caller.key);
+    lease.resize(held_bytes(&request.messages))?;
+    let (caller, profile) = (caller.orderer(), chosen.profile);
+    Ok((Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, _memory: lease }), permit))
 }
 
 fn heading(request: &Request) -> Heading {

@@ -114,6 +114,7 @@ table! {
     Draining            SERVICE_UNAVAILABLE    "unavailable_error"     "draining"
     StoreUnavailable    SERVICE_UNAVAILABLE    "unavailable_error"     "store_unavailable"
     TooManyConnections  SERVICE_UNAVAILABLE    "unavailable_error"     "too_many_connections"
+    MemoryExhausted     SERVICE_UNAVAILABLE    "unavailable_error"     "memory_exhausted"
 }
 
 impl Error {

@@ -3,18 +3,16 @@
 //! scope, a body of JSON that is not too long and does not take too long.
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
-use serde::de::DeserializeOwned;
 
 use crate::accept::{ControlPeer, Peer};
 use crate::attempts::{AttemptLimits, Attempts};
+use crate::body::{BodyReader, check_unread};
 use crate::cors::{Origins, Page, preflight};
 use crate::error::{Code, Error};
 use crate::host::Hosts;
@@ -58,49 +56,29 @@ impl Needs {
     }
 }
 
-/// What a request may be.
-#[derive(Clone, Debug)]
-pub struct RequestLimits {
-    /// How long a body may be.
-    pub body_bytes_max: usize,
-    /// How long it may take to arrive.
-    pub body_timeout: Duration,
-    /// How many wrong keys are borne.
-    pub attempts: AttemptLimits,
-}
-
-impl Default for RequestLimits {
-    fn default() -> Self {
-        Self {
-            body_bytes_max: 16 * 1024 * 1024,
-            body_timeout: Duration::from_secs(30),
-            attempts: AttemptLimits::default(),
-        }
-    }
-}
-
 /// The one who stands at the door.
 pub(crate) struct Guard {
     hosts: Hosts,
     origins: Origins,
     keys: Arc<Keys>,
     attempts: Mutex<Attempts>,
-    limits: RequestLimits,
+    bodies: Arc<BodyReader>,
 }
 
 impl Guard {
-    pub(crate) fn new(hosts: Hosts, origins: Origins, keys: Arc<Keys>, limits: RequestLimits) -> Self {
-        let attempts = Mutex::new(Attempts::new(limits.attempts.clone(), Instant::now()));
-        Self { hosts, origins, keys, attempts, limits }
+    pub(crate) fn new(
+        hosts: Hosts,
+        origins: Origins,
+        keys: Arc<Keys>,
+        attempts: AttemptLimits,
+        bodies: Arc<BodyReader>,
+    ) -> Self {
+        let attempts = Mutex::new(Attempts::new(attempts, Instant::now()));
+        Self { hosts, origins, keys, attempts, bodies }
     }
 
     pub(crate) fn keys(&self) -> &Arc<Keys> {
         &self.keys
-    }
-
-    /// How long a body may be, and a message that takes the place of one.
-    pub(crate) fn body_bytes_max(&self) -> usize {
-        self.limits.body_bytes_max
     }
 
     fn check_place(&self, request: &Request) -> Result<Option<Page>, Error> {
@@ -155,45 +133,6 @@ impl Guard {
     fn attempts(&self) -> MutexGuard<'_, Attempts> {
         lock(&self.attempts)
     }
-
-    /// The request with its body in memory.
-    async fn receive(&self, request: Request) -> Result<Request, Error> {
-        let max = self.limits.body_bytes_max;
-        let too_large = || Error::new(Code::BodyTooLarge, format!("the body is longer than {max} bytes; send less"));
-        let announced =
-            request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        if announced.is_some_and(|length: u64| length > max as u64) {
-            return Err(too_large());
-        }
-        let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-        if !request.headers().get_all(header::CONTENT_ENCODING).iter().all(is_plain) {
-            return Err(Error::new(Code::EncodingRefused, "a body must not be compressed; send it as it is"));
-        }
-        let (head, body) = request.into_parts();
-        let mut pieces = body.into_data_stream();
-        let whole = async {
-            let mut whole = Vec::new();
-            while let Some(piece) = pieces.next().await {
-                let piece = piece.map_err(|error| {
-                    Error::new(Code::BodyIncomplete, "the body ended before its end").caused_by(error)
-                })?;
-                if whole.len() + piece.len() > max {
-                    return Err(too_large());
-                }
-                whole.extend_from_slice(&piece);
-            }
-            Ok(whole)
-        };
-        let late = |_| Error::new(Code::BodyTimeout, "the body took too long to arrive; send it at once");
-        let whole = tokio::time::timeout(self.limits.body_timeout, whole).await.map_err(late)??;
-        if !whole.is_empty() && !is_json(&head.headers) {
-            return Err(Error::new(
-                Code::ContentTypeRefused,
-                "a body must be JSON; send the header content-type: application/json",
-            ));
-        }
-        Ok(Request::from_parts(head, Body::from(whole)))
-    }
 }
 
 /// Asks of every request that it was meant for us.
@@ -217,17 +156,22 @@ pub(crate) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Error> {
-    if needs != Needs::Nothing {
-        let caller = guard.authenticate(&request)?;
-        needs.check(&caller)?;
+    if needs == Needs::Nothing {
+        check_unread(&request)?;
+        return Ok(next.run(request).await);
+    }
+    let caller = guard.authenticate(&request)?;
+    needs.check(&caller)?;
+    if request.method() == Method::GET || request.method() == Method::HEAD {
         request.extensions_mut().insert(caller);
+        return Ok(next.run(request).await);
     }
-    // Without a key no body is read: nobody who is not known fills our memory.
-    let has_key = needs != Needs::Nothing;
-    if has_key && request.method() != Method::GET && request.method() != Method::HEAD {
-        request = guard.receive(request).await?;
-    }
-    Ok(next.run(request).await)
+    let (mut request, lease) = guard.bodies.receive(request, &caller.key).await?;
+    request.extensions_mut().insert(caller);
+    let response = next.run(request).await;
+    // What of the body is held for longer has a lease of its own.
+    drop(lease);
+    Ok(response)
 }
 
 /// What can carry a key, besides `Authorization`.
@@ -260,88 +204,12 @@ fn key_in(headers: &HeaderMap) -> Result<&str, Error> {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = text.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case("application/json")
-}
-
-/// A body of JSON, read strictly: what it must be is said with the place of what is wrong.
-pub(crate) struct Posted<T>(pub T);
-
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Posted<T> {
-    type Rejection = Error;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
-        parse(&whole(request.into_body()).await?).map(Self)
-    }
-}
-
-/// A body that `admit` has bounded and holds in memory.
-pub(crate) async fn whole(body: Body) -> Result<Bytes, Error> {
-    let unread = |error| Error::new(Code::Internal, "the body could not be read").caused_by(error);
-    axum::body::to_bytes(body, usize::MAX).await.map_err(unread)
-}
-
-/// How many values a body may hold: each takes some hundred bytes of memory, however short it is written.
-const VALUES_MAX: usize = 250_000;
-
-/// Reads a body of JSON.
-pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
-    if body.is_empty() {
-        return Err(Error::new(Code::InvalidJson, "the body is empty; send a JSON object"));
-    }
-    check_values(body)?;
-    serde_json::from_slice(body).map_err(|error| {
-        let code = if error.is_data() { Code::InvalidValue } else { Code::InvalidJson };
-        Error::new(code, format!("the body cannot be used: {error}"))
-    })
-}
-
-/// Refuses what would take far more memory than it is long.
-pub(crate) fn check_values(body: &[u8]) -> Result<(), Error> {
-    if body.len() > VALUES_MAX && values(body) > VALUES_MAX {
-        return Err(Error::new(
-            Code::BodyTooLarge,
-            format!("the body holds more than {VALUES_MAX} values; send fewer"),
-        ));
-    }
-    Ok(())
-}
-
-/// At least as many values as a text of JSON holds: each begins the text, or stands behind a bracket or a comma, a name before it or not.
-fn values(json: &[u8]) -> usize {
-    let (mut values, mut at) = (1, 0);
-    while let Some(found) = json[at..].iter().position(|byte| matches!(byte, b'"' | b',' | b'[' | b'{')) {
-        at += found + 1;
-        if json[at - 1] == b'"' {
-            at += string_length(&json[at..]);
-        } else {
-            values += 1;
-        }
-    }
-    values
-}
-
-/// The length of a string behind its first quote, with its last.
-fn string_length(json: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(found) = memchr::memchr2(b'"', b'\\', &json[at..]) {
-        at += found + 1;
-        if json[at - 1] == b'"' {
-            return at;
-        }
-        at = (at + 1).min(json.len());
-    }
-    json.len()
-}
-
 #[cfg(test)]
 mod tests {
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
     use expect_test::{Expect, expect};
 
-    use super::{VALUES_MAX, is_json, key_in, parse, values};
+    use super::key_in;
 
     fn headers(lines: &[(&str, &str)]) -> HeaderMap {
         let pairs = lines.iter().map(|(name, value)| {
@@ -382,34 +250,5 @@ mod tests {
                 r#"Error { code: KeyInvalid, message: "send a key as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`; `switchboard keys add NAME` makes one", param: None, cause: None, retry: Unsaid, headers: [] }"#
             ]],
         );
-    }
-
-    #[test]
-    fn a_body_of_very_many_values_is_refused_however_short_it_is() {
-        for (json, expected) in
-            [("1", 1), ("[]", 2), (r#"{"a":[1,2,{"b":"x,[{"}],"c\"\\":"\\"}"#, 7), (r#""open \"#, 1)]
-        {
-            assert_eq!(values(json.as_bytes()), expected, "{json}");
-        }
-        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
-        assert!(parse::<Vec<u8>>(list(VALUES_MAX - 2).as_bytes()).is_ok());
-        let refusal = parse::<Vec<u8>>(list(VALUES_MAX).as_bytes()).unwrap_err();
-        assert_eq!(refusal.message(), "the body holds more than 250000 values; send fewer");
-        assert!(
-            parse::<String>(format!("{:?}", "[,".repeat(VALUES_MAX)).as_bytes()).is_ok(),
-            "a long text is one value"
-        );
-    }
-
-    #[test]
-    fn only_json_is_json() {
-        for json in ["application/json", "Application/JSON; charset=utf-8"] {
-            assert!(is_json(&headers(&[("content-type", json)])), "{json}");
-        }
-        for other in
-            ["text/plain", "application/jsonp", "text/plain; application/json", "application/json, text/plain", ""]
-        {
-            assert!(!is_json(&headers(&[("content-type", other)])), "{other}");
-        }
     }
 }

@@ -7,6 +7,7 @@ mod accept;
 mod api;
 mod ask;
 mod attempts;
+mod body;
 mod chat;
 mod cors;
 mod day;
@@ -24,6 +25,7 @@ pub mod keys;
 mod lock;
 mod log;
 mod mcp;
+mod memory_budget;
 mod metrics;
 mod models;
 mod openai;
@@ -58,9 +60,9 @@ use accept::ListenerLimits;
 pub use accept::{ConnectionLimits, ControlSocket};
 pub use api::config::{ConfigAccepted, ConfigConflict, ConfigRequest, ConfigView, PendingServer, config_requests};
 pub use attempts::AttemptLimits;
+pub use body::RequestLimits;
 pub use cors::{NotAnOrigin, Origin};
 pub use feed::Feed;
-pub use guard::RequestLimits;
 pub use key_store::{KeyError, NewKey, RevokedKey};
 pub use responses::ResponseLimits;
 pub use ring::RingLimits;
@@ -70,6 +72,7 @@ pub use turns::TurnLimits;
 use api::{
     approvals as approval, config, events, keys as key, threads, tools as tool, turns as turn, usage, workers as worker,
 };
+use body::BodyReader;
 use cors::Origins;
 use guard::{Guard, Needs};
 use host::Hosts;
@@ -405,6 +408,7 @@ struct Desk {
     store: Store,
     feed: Feed,
     guard: Arc<Guard>,
+    bodies: Arc<BodyReader>,
     turns: Arc<Turns>,
     quotas: Quotas,
     answers: Arc<Answers>,
@@ -426,7 +430,9 @@ impl Desk {
         let hosts = Hosts::new(hosts.into_iter().chain(address));
         let mcp = tools::HttpEndpoint::new(&tools, requests.body_bytes_max);
         let quotas = Quotas::new(store.clone(), Arc::clone(&keys), Arc::clone(feed.accounts()));
-        let guard = Arc::new(Guard::new(hosts, Origins::new(cors_origins), keys, requests));
+        let bodies = Arc::new(BodyReader::new(&requests));
+        let origins = Origins::new(cors_origins);
+        let guard = Arc::new(Guard::new(hosts, origins, keys, requests.attempts, Arc::clone(&bodies)));
         let (turns, answers) = (Arc::new(Turns::new(turns)), Arc::default());
         Self {
             pool,
@@ -436,6 +442,7 @@ impl Desk {
             store,
             feed,
             guard,
+            bodies,
             turns,
             quotas,
             answers,

@@ -1,18 +1,21 @@
 //! `/mcp`: the tools of every tool server as one MCP server over Streamable HTTP, for callers of either era. Who may in is
 //! asked as everywhere; a key that is revoked ends its calls, its streams and its connections.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 
 use crate::Desk;
+use crate::body::whole;
 use crate::error::{Code, Error};
-use crate::guard::{check_values, whole};
 use crate::keys::{Caller, Revocation};
+use crate::memory_budget::MemoryLease;
 
 /// What the audit calls a caller that is no worker of ours.
 const LABEL: &str = "mcp";
@@ -20,16 +23,45 @@ const LABEL: &str = "mcp";
 pub(crate) async fn answer(State(desk): State<Arc<Desk>>, caller: Caller, request: Request) -> Result<Response, Error> {
     let (mut head, body) = request.into_parts();
     let body = whole(body).await?;
-    check_values(&body)?;
     head.extensions.insert(tools::Caller::new(&caller.key, caller.worker_group().unwrap_or(LABEL)));
+    let bodies = Arc::clone(&desk.bodies);
+    let begin = |body: Bytes, memory| async move {
+        let answering = async move { desk.mcp.answer(Request::from_parts(head, Body::from(body))).await };
+        Ok(Begun::poll(answering, memory))
+    };
+    let begun = bodies.work(body, &caller.key, begin).await?;
     let mut revocation = caller.revocation;
     let response = tokio::select! {
-        response = desk.mcp.answer(Request::from_parts(head, Body::from(body))) => response,
+        response = begun.finish() => response,
         () = revocation.done() => return Err(Error::new(Code::KeyInvalid, "this key was revoked")),
     };
     let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
     let response = response.map(Body::new);
     Ok(if is_stream { until_revoked(response, revocation) } else { response })
+}
+
+/// The answer to a message, which is parsed when it is first polled.
+enum Begun<F: Future> {
+    Answered(F::Output),
+    Running(Pin<Box<F>>, MemoryLease),
+}
+
+impl<F: Future> Begun<F> {
+    fn poll(answering: F, memory: MemoryLease) -> Self {
+        let mut answering = Box::pin(answering);
+        // Nobody has to be woken: whoever finishes it polls it again.
+        match answering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Self::Answered(answer),
+            Poll::Pending => Self::Running(answering, memory),
+        }
+    }
+
+    async fn finish(self) -> F::Output {
+        match self {
+            Self::Answered(answer) => answer,
+            Self::Running(answering, _memory) => answering.await,
+        }
+    }
 }
 
 fn until_revoked(response: Response, mut revocation: Revocation) -> Response {

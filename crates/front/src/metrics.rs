@@ -30,6 +30,7 @@ pub(crate) struct Metrics {
     tool_seconds: Family<ToolServer, Histogram, fn() -> Histogram>,
     store_healthy: Gauge,
     store_dropped: Gauge,
+    request_memory: Gauge,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -131,6 +132,7 @@ impl Metrics {
             tool_seconds: Family::new_with_constructor(|| Histogram::new(TOOL_SECONDS)),
             store_healthy: Gauge::default(),
             store_dropped: Gauge::default(),
+            request_memory: Gauge::default(),
         };
         registry.register(
             "http_requests",
@@ -174,6 +176,11 @@ impl Metrics {
             "store_notes_dropped",
             "What was to be written behind and is lost",
             metrics.store_dropped.clone(),
+        );
+        registry.register(
+            "request_memory_bytes",
+            "Memory that request bodies, parsed requests and WebSockets hold",
+            metrics.request_memory.clone(),
         );
         metrics.registry = registry;
         metrics
@@ -236,7 +243,7 @@ impl Metrics {
 
     /// Takes down how everything is now.
     pub(crate) fn look(&self, desk: &crate::Desk) {
-        let crate::Desk { pool, tools, approvals, store, .. } = desk;
+        let crate::Desk { pool, tools, approvals, store, bodies, .. } = desk;
         self.tool_servers.clear();
         for (server, state) in tools.states() {
             let labels = ToolServerState { server: server.to_string(), state: state.name() };
@@ -255,6 +262,7 @@ impl Metrics {
         self.approvals_pending.set(i64::try_from(approvals.pending()).unwrap_or(i64::MAX));
         self.store_healthy.set(i64::from(store.health_now().is_well()));
         self.store_dropped.set(i64::try_from(store.counts().notes_dropped).unwrap_or(i64::MAX));
+        self.request_memory.set(i64::try_from(bodies.memory().used()).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn open_connection(&self) -> Counted {

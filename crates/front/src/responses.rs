@@ -28,7 +28,6 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
 use futures_util::stream::once;
-use serde_json::Value;
 
 pub(crate) use book::Book;
 pub(crate) use compact::compact;
@@ -41,14 +40,12 @@ pub(crate) use socket::open;
 use crate::Desk;
 use crate::ask::stream_response;
 use crate::error::{Code, Error};
-use crate::guard::parse;
 use crate::idempotency::{Name as Called, Progress, Shape};
 use crate::keys::Caller;
 use crate::openai::chunks::DONE;
 use crate::openai::reading::WorkForm;
 use crate::openai::request::Delivery;
 use draft::{Draft, Place};
-use memory::Memory;
 use responding::Audience;
 
 /// The header by which a caller asks to see what the agent does as items of their own types.
@@ -60,17 +57,16 @@ pub(crate) async fn create(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Error> {
-    let parsed = parse(&body)?;
     let work_form = work_form(&headers)?;
     match Called::of(&headers, &caller.key)? {
-        None => answer(desk, caller, parsed, work_form, Progress::default()).await,
+        None => answer(desk, caller, body, work_form, Progress::default()).await,
         Some(called) => {
             let answers = Arc::clone(&desk.answers);
-            let make =
-                move |progress| async move { answer(desk, caller, parsed, work_form, progress).await.into_response() };
             let form = headers.get(WORK).map_or(&b"lines"[..], HeaderValue::as_bytes);
             // The same body may be asked of another route, or in another form.
             let asked = [&b"responses "[..], form, b"\n", &body].concat();
+            let make =
+                move |progress| async move { answer(desk, caller, body, work_form, progress).await.into_response() };
             answers.give(called, Shape::Responses, &asked, make).await
         }
     }
@@ -79,13 +75,12 @@ pub(crate) async fn create(
 async fn answer(
     desk: Arc<Desk>,
     caller: Caller,
-    body: Value,
+    body: Bytes,
     work_form: WorkForm,
     progress: Progress,
 ) -> Result<Response, Error> {
     let arrived = Instant::now();
-    let draft = Draft::read(&desk, &caller, &body, &mut Memory::default()).await?.showing(work_form);
-    drop(body);
+    let draft = Draft::receive(&desk, &caller, body, Arc::default()).await?.showing(work_form);
     let margin = draft.margin(arrived);
     Ok(margin.beside(told(&desk, &caller, draft, progress).await))
 }

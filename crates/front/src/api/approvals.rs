@@ -11,8 +11,8 @@ use store::ApprovalState;
 
 use super::{Asked, rows_max};
 use crate::Desk;
+use crate::body::Posted;
 use crate::error::{Code, Error};
-use crate::guard::Posted;
 use crate::keys::{Caller, Scope};
 
 #[derive(Deserialize)]

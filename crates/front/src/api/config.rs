@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Desk;
+use crate::body::Posted;
 use crate::error::{Code, Error};
-use crate::guard::Posted;
 use crate::keys::Caller;
 
 /// How many requests of operators wait for the configuration watcher.

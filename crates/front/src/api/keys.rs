@@ -10,8 +10,8 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
 use crate::Desk;
+use crate::body::Posted;
 use crate::error::{Code, Error};
-use crate::guard::Posted;
 use crate::key_store::{KeyError, RevokedKey, grant};
 use crate::keys::{Caller, Grant, KeyLimits, KeyOrigin, Scope, Scopes};
 

@@ -16,8 +16,8 @@ use workers::{Afterwards, NotConfinable, Order, Profile, Refused, ThreadChoice, 
 
 use super::cursor;
 use crate::Desk;
+use crate::body::Posted;
 use crate::error::{Code, Error};
-use crate::guard::Posted;
 use crate::hide_paths::hide_paths;
 use crate::keys::{Caller, Scope};
 use crate::metrics::group_of;

@@ -1,7 +1,7 @@
 //! `/v1/responses/compact`: a conversation is made short by a turn of its own, of which nothing is kept.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Instant;
 
@@ -12,14 +12,14 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use workers::{Afterwards, Profile};
 
-use super::memory::Memory;
 use super::previous;
 use crate::Desk;
 use crate::ask::{Answering, Asked, Choice, Margin, Step, admit, revoked};
+use crate::body::{held_bytes, parse};
 use crate::error::{Code, Error};
-use crate::guard::parse;
 use crate::idempotency::Progress;
 use crate::keys::Caller;
+use crate::memory_budget::MemoryLease;
 use crate::models::choose;
 use crate::openai::plan::TurnPlan;
 use crate::openai::reading::{End, Piece};
@@ -28,35 +28,18 @@ use crate::openai::responses::compaction;
 use crate::openai::responses::items::listed;
 use crate::openai::responses::object::{Name, told};
 use crate::openai::tools::Tools;
+use crate::quota::Permit;
 
 /// What a response may be asked for, and a summary is not.
 const PASSED_OVER: [&str; 6] = ["stream", "background", "store", "tools", "tool_choice", "text"];
 
 pub(crate) async fn compact(State(desk): State<Arc<Desk>>, caller: Caller, body: Bytes) -> Result<Response, Error> {
     let arrived = Instant::now();
-    let mut body: Value = parse(&body)?;
-    let passed_over = take_out(&mut body);
-    let (request, before) = previous::read(&desk, &caller, &body, &mut Memory::default()).await?;
-    let name = Name::new();
-    let (mut items, said) = match &before.retelling {
-        Some(retelling) => (retelling.items(&desk).await?, retelling.said(&desk).await?),
-        None => (Vec::new(), before.said),
-    };
-    let (request, terms) = request.told_after(said)?;
-    items.extend(listed(&terms.input, |prefix, place| name.input_item(prefix, place)));
-    let mut messages = request.messages;
-    messages.push(compaction::question());
-    let ignored = request.ignored.iter().copied().chain(passed_over).collect();
-    let (tools, form, afterwards) = (Tools::default(), Form::Text, Afterwards::Goes);
-    let request = Request { messages, tools, form, afterwards, ignored, ..request };
-    let chosen = choose(&desk, &caller, &request.model).await?;
-    let permit = admit(&desk, &caller, &request).await?;
-    let margin = Margin::new(arrived, &permit, &request);
-    let plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_plain().as_ref(), &caller.key) };
-    let answering = Answering::new(&desk, permit, Progress::default());
-    let profile = Profile { shows_work: false, ..chosen.profile };
-    let asked =
-        Arc::new(Asked { desk: Arc::clone(&desk), caller: caller.orderer(), profile, request, plan, retelling: None });
+    let (bodies, key) = (Arc::clone(&desk.bodies), Arc::clone(&caller.key));
+    let Prepared { asked, permit, name, items } =
+        bodies.work(body, &key, |body, memory| prepare(desk, caller, body, memory)).await?;
+    let margin = Margin::new(arrived, &permit, &asked.request);
+    let answering = Answering::new(&asked.desk, permit, Progress::default());
     let mut choice = Choice::new(&asked, &answering);
     drop(asked);
     let summary = read(&mut choice, &answering).await;
@@ -71,6 +54,42 @@ pub(crate) async fn compact(State(desk): State<Arc<Desk>>, caller: Caller, body:
         }))
     });
     Ok(margin.beside(object))
+}
+
+/// What is to be asked, and that it may be.
+struct Prepared {
+    asked: Arc<Asked>,
+    permit: Permit,
+    name: Name,
+    /// What is made short.
+    items: Vec<Value>,
+}
+
+async fn prepare(desk: Arc<Desk>, caller: Caller, body: Bytes, mut memory: MemoryLease) -> Result<Prepared, Error> {
+    let mut value: Value = parse(&body)?;
+    drop(body);
+    let passed_over = take_out(&mut value);
+    let (request, before) = previous::read(&desk, &caller, &value, &Mutex::default()).await?;
+    drop(value);
+    let name = Name::new();
+    let (mut items, said) = match &before.retelling {
+        Some(retelling) => (retelling.items(&desk).await?, retelling.said(&desk).await?),
+        None => (Vec::new(), before.said),
+    };
+    let (request, terms) = request.told_after(said)?;
+    items.extend(listed(&terms.input, |prefix, place| name.input_item(prefix, place)));
+    let mut messages = request.messages;
+    messages.push(compaction::question());
+    let ignored = request.ignored.iter().copied().chain(passed_over).collect();
+    let (tools, form, afterwards) = (Tools::default(), Form::Text, Afterwards::Goes);
+    let request = Request { messages, tools, form, afterwards, ignored, ..request };
+    memory.grow(held_bytes(&request.messages))?;
+    let chosen = choose(&desk, &caller, &request.model).await?;
+    let permit = admit(&desk, &caller, &request).await?;
+    let plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_plain().as_ref(), &caller.key) };
+    let (caller, profile) = (caller.orderer(), Profile { shows_work: false, ..chosen.profile });
+    let asked = Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, _memory: memory });
+    Ok(Prepared { asked, permit, name, items })
 }
 
 /// Takes out what is passed over; the names of what would have made a difference.

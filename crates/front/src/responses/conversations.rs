@@ -13,8 +13,8 @@ use super::listing::{Page, list};
 use super::previous::chain_of;
 use crate::Desk;
 use crate::api::Asked;
+use crate::body::parse;
 use crate::error::{Code, Error};
-use crate::guard::parse;
 use crate::keys::Caller;
 use crate::openai::read::{Bad, Fields};
 use crate::openai::responses::conversation::Conversation;
@@ -28,7 +28,7 @@ const STATUS: &str = "conversation";
 const ITEMS_MAX: usize = 20;
 
 pub(crate) async fn create(State(desk): State<Arc<Desk>>, caller: Caller, body: Bytes) -> Result<Json<Value>, Error> {
-    let body: Value = if body.is_empty() { json!({}) } else { parse(&body)? };
+    let body = if body.is_empty() { json!({}) } else { parsed(&desk, &caller, body).await? };
     let fields = Fields::of(&body)?;
     let given = fields.list("items")?.unwrap_or_default();
     if given.len() > ITEMS_MAX {
@@ -61,12 +61,16 @@ pub(crate) async fn update(
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json<Value>, Error> {
-    let body: Value = parse(&body)?;
+    let body = parsed(&desk, &caller, body).await?;
     let _locked = lock(&desk, &caller.key, &id)?;
     let (found, last) = find(&desk, &caller.key, &id).await?;
     let changed = Conversation { metadata: metadata(Fields::of(&body)?)?, ..found };
     write(&desk, &caller.key, &id, &changed, last).await?;
     Ok(Json(changed.to_object(&id)))
+}
+
+async fn parsed(desk: &Desk, caller: &Caller, body: Bytes) -> Result<Value, Error> {
+    desk.bodies.work(body, &caller.key, |body, _| async move { parse(&body) }).await
 }
 
 /// Forgets it; its responses stay.

@@ -1,23 +1,25 @@
 //! A response before it is made: its request is understood together with what was said before, and it may be made.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use axum::body::Bytes;
 use codex::Usage;
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use workers::{Afterwards, Profile};
 
 use super::keeping::{Keeping, Place as Stand};
-use super::memory::{Memory, Remembering};
+use super::memory::{Memory, Remembering, remembered_bytes};
 use super::previous::{self, Before, Retelling};
 use super::responding::{Audience, Commission, Responding};
 use super::talk::Talk;
 use crate::Desk;
 use crate::ask::{Answering, Asked, Choice, Margin, admit};
+use crate::body::{ParsedBody, held_bytes};
 use crate::error::Error;
 use crate::idempotency::Progress;
 use crate::keys::Caller;
+use crate::memory_budget::MemoryLease;
 use crate::models::choose;
 use crate::openai::plan::{After, TurnPlan};
 use crate::openai::reading::WorkForm;
@@ -25,13 +27,14 @@ use crate::openai::request::{Delivery, Request};
 use crate::openai::responses::items::listed;
 use crate::openai::responses::object::{Head, Name, Outcome, Status};
 use crate::openai::responses::output::Output;
-use crate::openai::responses::request::Terms;
 use crate::quota::Permit;
 
 /// What is to be made.
 pub(super) struct Draft {
     request: Request,
-    terms: Terms,
+    /// The items that it is asked with, as they are listed; absent if nothing is to be stored.
+    input: Option<Box<RawValue>>,
+    place: Place,
     profile: Profile,
     plan: TurnPlan,
     /// Where its thread stands, if it goes on from a turn.
@@ -42,6 +45,7 @@ pub(super) struct Draft {
     retelling: Option<Retelling>,
     permit: Permit,
     head: Head,
+    memory: MemoryLease,
 }
 
 /// Where a response is made.
@@ -54,9 +58,32 @@ pub(super) enum Place {
 }
 
 impl Draft {
+    /// Parses the body of a request and reads it, away from the runtime if it is large.
+    pub(super) async fn receive(
+        desk: &Arc<Desk>,
+        caller: &Caller,
+        body: Bytes,
+        remembered: Arc<Mutex<Memory>>,
+    ) -> Result<Self, Error> {
+        let (own_desk, own_caller) = (Arc::clone(desk), caller.clone());
+        let read = |body: Bytes, memory| async move {
+            let parsed = ParsedBody::read(&body, memory)?;
+            drop(body);
+            Self::read(&own_desk, &own_caller, parsed, &remembered).await
+        };
+        desk.bodies.work(body, &caller.key, read).await
+    }
+
     /// Reads a request; what it goes on from may be remembered instead of stored.
-    pub(super) async fn read(desk: &Desk, caller: &Caller, body: &Value, memory: &mut Memory) -> Result<Self, Error> {
-        let (request, before) = previous::read(desk, caller, body, memory).await?;
+    pub(super) async fn read(
+        desk: &Desk,
+        caller: &Caller,
+        body: ParsedBody,
+        remembered: &Mutex<Memory>,
+    ) -> Result<Self, Error> {
+        let ParsedBody { value, mut memory } = body;
+        let (request, before) = previous::read(desk, caller, &value, remembered).await?;
+        drop(value);
         let Before { said, mut retelling, after, last, talk } = before;
         let (mut request, terms) = request.told_after(said)?;
         let chosen = choose(desk, caller, &request.model).await?;
@@ -74,7 +101,12 @@ impl Draft {
             plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_ref(), &caller.key) };
         }
         let head = Head::new(Name::new(), crate::unix_seconds(), &terms.echo);
-        Ok(Self { request, terms, profile: chosen.profile, plan, after, last, talk, retelling, permit, head })
+        let input = terms.is_stored.then(|| listed(&terms.input, |prefix, place| head.name.input_item(prefix, place)));
+        let input = input.map(|items| to_raw_value(&items).expect("JSON values can be written"));
+        memory.resize(held_bytes(&request.messages) + input.as_ref().map_or(0, |input| input.get().len()))?;
+        let place = if terms.is_background { Place::Background } else { Place::Here };
+        let profile = chosen.profile;
+        Ok(Self { request, input, place, profile, plan, after, last, talk, retelling, permit, head, memory })
     }
 
     /// The same with the agent's work in this form.
@@ -83,7 +115,7 @@ impl Draft {
     }
 
     pub(super) fn place(&self) -> Place {
-        if self.terms.is_background { Place::Background } else { Place::Here }
+        self.place
     }
 
     pub(super) fn delivery(&self) -> Delivery {
@@ -95,22 +127,28 @@ impl Draft {
     }
 
     /// Begins to make it.
-    pub(super) fn make(self, desk: &Arc<Desk>, caller: &Caller, progress: Progress, audience: Audience) -> Responding {
+    pub(super) fn make(
+        mut self,
+        desk: &Arc<Desk>,
+        caller: &Caller,
+        progress: Progress,
+        audience: Audience,
+    ) -> Responding {
         let keeping = self.keeping(desk, caller);
-        let Self { mut request, profile, plan, talk, retelling, permit, head, .. } = self;
+        let Self { mut request, profile, plan, talk, retelling, permit, head, memory, .. } = self;
         // A connection goes on from what is not stored, and forgets it itself.
         if audience == Audience::Connected {
             request.afterwards = Afterwards::Stays;
         }
         let answering = Answering::new(desk, permit, progress);
-        let asked =
-            Arc::new(Asked { desk: Arc::clone(desk), caller: caller.orderer(), profile, request, plan, retelling });
+        let (desk, caller) = (Arc::clone(desk), caller.orderer());
+        let asked = Arc::new(Asked { desk, caller, profile, request, plan, retelling, _memory: memory });
         let choice = Choice::new(&asked, &answering);
         Responding::new(answering, choice, Commission { head, keeping, talk, audience })
     }
 
     /// Makes it at once, without a turn: nothing is answered, but the next response can go on from what it was asked with.
-    pub(super) async fn make_empty(self, desk: &Desk, caller: &Caller) -> (Bytes, Remembering) {
+    pub(super) async fn make_empty(mut self, desk: &Desk, caller: &Caller) -> (Bytes, Remembering) {
         let usage = Usage::default();
         let done = Outcome { usage: Some(&usage), ..Outcome::begun(Status::Completed) };
         let object = self.head.to_json(&done);
@@ -127,22 +165,27 @@ impl Draft {
     }
 
     /// What is to be remembered of it, but for its answer.
-    pub(super) fn remembering(&self) -> Remembering {
-        let own = usize::from(self.request.has_instructions);
+    pub(super) fn remembering(&mut self) -> Remembering {
+        let said = self.request.conversation().to_vec();
         Remembering {
             id: self.head.name.id(),
-            said: self.request.messages[own..].to_vec(),
+            memory: self.memory.split(remembered_bytes(&said)),
+            said,
             after: self.after.clone(),
             made_of: self.plan.made_of.as_str().into(),
         }
     }
 
-    fn keeping(&self, desk: &Desk, caller: &Caller) -> Option<Keeping> {
-        let Self { terms, head, plan, last, .. } = self;
-        terms.is_stored.then(|| {
-            let input = listed(&terms.input, |prefix, place| head.name.input_item(prefix, place));
-            let made_of = plan.made_of.as_str().into();
-            Keeping { store: desk.store.clone(), key: Arc::clone(&caller.key), previous: last.clone(), input, made_of }
+    fn keeping(&mut self, desk: &Desk, caller: &Caller) -> Option<Keeping> {
+        let Self { input, plan, last, memory, .. } = self;
+        let input = input.take()?;
+        Some(Keeping {
+            store: desk.store.clone(),
+            key: Arc::clone(&caller.key),
+            previous: last.clone(),
+            _memory: memory.split(input.get().len()),
+            input,
+            made_of: plan.made_of.as_str().into(),
         })
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 use store::{Change, Store, WriteError};
 use tokio::time::timeout;
 
 use super::limits::KEEP_TIMEOUT;
+use crate::memory_budget::MemoryLease;
 use crate::openai::responses::object::{Head, Status};
 use crate::openai::responses::record::Record;
 
@@ -17,10 +17,12 @@ pub(super) struct Keeping {
     pub(super) key: Arc<str>,
     /// The response that it goes on from.
     pub(super) previous: Option<Box<str>>,
-    /// As it is listed.
-    pub(super) input: Vec<Value>,
+    /// The items that it was asked with, as they are listed.
+    pub(super) input: Box<RawValue>,
     /// What its thread is made with.
     pub(super) made_of: Box<str>,
+    /// Of `input`.
+    pub(super) _memory: MemoryLease,
 }
 
 /// Where it stands; nowhere, before its turn has begun.
@@ -95,6 +97,7 @@ mod tests {
     use store::{Health, Limits};
 
     use super::*;
+    use crate::memory_budget::MemoryBudget;
     use crate::openai::responses::object::{Name, Outcome};
 
     const PAGES: u32 = 1_000_000;
@@ -106,8 +109,10 @@ mod tests {
         let limits = Limits { retry_min: soon, retry_max: soon, ..Limits::default() };
         let store = Store::open(directory.path().join("store.db"), limits).unwrap();
         let head = Head::new(Name::new(), 0, &json!({"model": "m"}));
-        let input = vec![json!("x".repeat(100_000))];
-        let keeping = Keeping { store: store.clone(), key: "k".into(), previous: None, input, made_of: "".into() };
+        let input = serde_json::value::to_raw_value(&["x".repeat(100_000)]).unwrap();
+        let _memory = Arc::new(MemoryBudget::new(0)).lease(&"k".into());
+        let keeping =
+            Keeping { store: store.clone(), key: "k".into(), previous: None, input, made_of: "".into(), _memory };
         let object = head.to_json(&Outcome::begun(Status::Completed));
         store.set_pages_max(1).await.unwrap();
         keeping.commit(&head, Status::Completed, &object, Place::default(), None).await;

@@ -5,16 +5,24 @@ use serde_json::Value;
 
 use super::keeping::Place;
 use super::previous::Before;
-use crate::openai::message::{Message, Part};
+use crate::body::MESSAGE_BYTES;
+use crate::memory_budget::MemoryLease;
+use crate::openai::message::Message;
 use crate::openai::plan::After;
 use crate::openai::responses::items;
 
 /// What a connection remembers; nothing, at its beginning, and by default nothing ever.
 #[derive(Default)]
 pub(super) struct Memory {
-    newest: Option<(String, Before)>,
+    newest: Option<Remembered>,
     /// How long what was said may be, for it to be remembered.
     bytes_max: usize,
+}
+
+struct Remembered {
+    id: String,
+    before: Before,
+    _lease: MemoryLease,
 }
 
 impl Memory {
@@ -24,7 +32,7 @@ impl Memory {
 
     /// What was said up to the end of that response, if it is the one that is remembered.
     pub(super) fn take(&mut self, id: &str) -> Option<Before> {
-        self.newest.take_if(|(remembered, _)| remembered == id).map(|(_, before)| before)
+        self.newest.take_if(|newest| newest.id == id).map(|newest| newest.before)
     }
 }
 
@@ -37,45 +45,40 @@ pub(super) struct Remembering {
     pub(super) after: Option<After>,
     /// What its own thread is made with.
     pub(super) made_of: Box<str>,
+    pub(super) memory: MemoryLease,
 }
 
 impl Remembering {
     /// Remembers it as one that has no answer.
     pub(super) fn unanswered(self, memory: &mut Memory) {
-        let Self { id, said, after, .. } = self;
-        remember(memory, id, said, after);
+        let Self { id, said, after, memory: lease, .. } = self;
+        remember(memory, id, said, after, lease);
     }
 
     /// Remembers it with the answer that its turn gave.
     pub(super) fn answered(self, object: &str, place: Place<'_>, memory: &mut Memory) {
-        let Self { id, mut said, made_of, .. } = self;
+        let Self { id, mut said, made_of, memory: lease, .. } = self;
         let object: Value = serde_json::from_str(object).unwrap_or_default();
         said.extend(items::read(&object["output"], &|_| None).unwrap_or_default().messages);
         let Place { thread, turn, history } = place;
         let (told, history) = (said.len(), history.map(Into::into));
         let after = After { thread: thread.into(), turn: turn.into(), made_of, told, history };
-        remember(memory, id, said, Some(after));
+        remember(memory, id, said, Some(after), lease);
     }
 }
 
-fn remember(memory: &mut Memory, id: String, said: Vec<Message>, after: Option<After>) {
-    let is_short = said.iter().map(bytes).sum::<usize>() <= memory.bytes_max;
-    let last = Some(id.as_str().into());
-    memory.newest = is_short.then(|| (id, Before { said, after, last, ..Before::default() }));
+fn remember(memory: &mut Memory, id: String, said: Vec<Message>, after: Option<After>, mut lease: MemoryLease) {
+    let is_short = said.iter().map(Message::text_bytes).sum::<usize>() <= memory.bytes_max;
+    memory.newest = None;
+    // Where memory is short, the caller is told to send the whole conversation.
+    if is_short && lease.resize(remembered_bytes(&said)).is_ok() {
+        let last = Some(id.as_str().into());
+        memory.newest =
+            Some(Remembered { id, before: Before { said, after, last, ..Before::default() }, _lease: lease });
+    }
 }
 
-fn bytes(message: &Message) -> usize {
-    let parts = |parts: &[Part]| {
-        let bytes = |part: &Part| match part {
-            Part::Text(text) | Part::Image(text) => text.len(),
-        };
-        parts.iter().map(bytes).sum::<usize>()
-    };
-    match message {
-        Message::Instruction(text) => text.len(),
-        Message::User(content) | Message::Result { content, .. } => parts(content),
-        Message::Assistant { text, calls } => {
-            text.len() + calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>()
-        }
-    }
+/// What messages take while they are remembered.
+pub(super) fn remembered_bytes(said: &[Message]) -> usize {
+    said.iter().map(|message| message.text_bytes() + MESSAGE_BYTES).sum()
 }

@@ -1,7 +1,7 @@
 //! What a request goes on from: the responses before it, back to the first, and the items that it only names.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use store::{ReadError, Reader};
@@ -14,6 +14,7 @@ use super::talk::Talk;
 use crate::Desk;
 use crate::error::{Code, Error};
 use crate::keys::Caller;
+use crate::lock::lock;
 use crate::openai::message::Message;
 use crate::openai::plan::After;
 use crate::openai::responses::conversation::Conversation;
@@ -55,10 +56,10 @@ pub(super) async fn read(
     desk: &Desk,
     caller: &Caller,
     body: &Value,
-    memory: &mut Memory,
+    memory: &Mutex<Memory>,
 ) -> Result<(ResponseRequest, Before), Error> {
     let links = Links::read(body)?;
-    let remembered = links.previous.as_deref().and_then(|previous| memory.take(previous));
+    let remembered = links.previous.as_deref().and_then(|previous| lock(memory).take(previous));
     let mut named: Vec<String> = references(body.get("input").unwrap_or(&Value::Null))
         .filter_map(|id| Some(Name::of_item(id)?.0.id()))
         .collect();

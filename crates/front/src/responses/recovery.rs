@@ -10,7 +10,7 @@ use crate::Desk;
 use crate::openai::history::History;
 use crate::openai::message::ToolCall;
 use crate::openai::responses::object::{Name, Status};
-use crate::openai::responses::record::Record;
+use crate::openai::responses::record::{Record, answered_calls};
 use crate::openai::responses::recorded::{Fate, settle};
 
 /// The row as it is now, if its response was being made when an earlier run of the server ended.
@@ -74,7 +74,7 @@ pub(super) async fn waiting_calls(desk: &Desk, row: &store::Response) -> Vec<Too
 pub(super) fn settled(row: &store::Response, turn: Option<&Value>, fate: &Fate) -> Option<(store::Response, Status)> {
     let mut record = Record::read(&row.body)?;
     let mut response: Value = serde_json::from_str(record.response.get()).ok()?;
-    let status = settle(&Name::of(&row.id)?, &mut response, &record.answered_calls(), turn, fate);
+    let status = settle(&Name::of(&row.id)?, &mut response, &answered_calls(&record.input()), turn, fate);
     record.response = to_raw_value(&response).ok()?;
     let asked = record.history.take().filter(|_| status == Status::Completed);
     record.history = asked.and_then(|asked| History::resume(&asked)).map(|mut said| {

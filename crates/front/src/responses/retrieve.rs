@@ -111,7 +111,7 @@ pub(crate) async fn input_items(
     Path(id): Path<String>,
     Asked(page): Asked<Page>,
 ) -> Result<Json<Value>, Error> {
-    Ok(Json(list(find(&desk, &caller, &id).await?.input, &page)?))
+    Ok(Json(list(find(&desk, &caller, &id).await?.input(), &page)?))
 }
 
 /// A turn that waits for outputs which nobody can send any more waits in vain.

@@ -4,8 +4,10 @@
 mod ending;
 mod frames;
 mod handshake;
+mod metered;
+mod ping_rate;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
@@ -13,7 +15,6 @@ use axum::response::Response;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_tungstenite::WebSocketStream;
@@ -24,19 +25,27 @@ use workers::At;
 
 use self::ending::End;
 use self::frames::{Wanted, frames};
+use self::metered::MeteredStream;
+use self::ping_rate::{PingFlood, PingRate};
 use super::draft::Draft;
 use super::memory::{Memory, Remembering};
 use super::responding::{Audience, Responding};
 use super::work_form;
 use crate::Desk;
 use crate::accept::Takeover;
+use crate::body::ParsedBody;
 use crate::error::{Code, Error};
 use crate::idempotency::Progress;
 use crate::keys::Caller;
+use crate::lock::lock;
 use crate::openai::reading::WorkForm;
 
 /// How much is read and written at once. A slow caller is waited for with each frame, so no more than this and one frame waits.
-const BUFFER_BYTES: usize = 16 * 1024;
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// How much may wait to be written: the longest event of a response, which no caller needs to be longer. What would be more
+/// than that ends the connection.
+const WRITE_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) async fn open(
     State(desk): State<Arc<Desk>>,
@@ -57,15 +66,16 @@ pub(crate) async fn open(
     Ok(answer)
 }
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+type Socket = WebSocketStream<MeteredStream<TokioIo<Upgraded>>>;
 
 struct Connection {
     desk: Arc<Desk>,
     caller: Caller,
     work_form: WorkForm,
     socket: Socket,
+    ping_rate: PingRate,
     running: Option<Running>,
-    memory: Memory,
+    memory: Arc<Mutex<Memory>>,
     /// The thread of what is not stored, for as long as the caller may go on from there.
     held: Option<At>,
     stopping: watch::Receiver<()>,
@@ -100,16 +110,30 @@ impl Connection {
         upgraded: Upgraded,
         stopping: watch::Receiver<()>,
     ) -> Self {
-        let message_bytes_max = Some(desk.guard.body_bytes_max());
+        let message_bytes_max = Some(desk.bodies.body_bytes_max());
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER_BYTES)
             .write_buffer_size(BUFFER_BYTES)
+            .max_write_buffer_size(WRITE_BYTES_MAX)
             .max_message_size(message_bytes_max)
             .max_frame_size(message_bytes_max);
-        let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
-        let memory = Memory::new(desk.responses.limits.conversation_bytes_max);
+        let stream = MeteredStream::new(TokioIo::new(upgraded), desk.bodies.memory().lease(&caller.key));
+        let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+        let memory = Arc::new(Mutex::new(Memory::new(desk.responses.limits.conversation_bytes_max)));
         let now = Instant::now();
-        Self { desk, caller, work_form, socket, running: None, memory, held: None, stopping, opened: now, rested: now }
+        Self {
+            desk,
+            caller,
+            work_form,
+            socket,
+            ping_rate: PingRate::new(now),
+            running: None,
+            memory,
+            held: None,
+            stopping,
+            opened: now,
+            rested: now,
+        }
     }
 
     async fn serve(mut self) {
@@ -160,28 +184,40 @@ impl Connection {
                 self.end_response();
                 Ok(())
             }
-            Event::Heard(Some(Ok(Message::Text(text)))) => match self.handle_text(&text).await {
-                Ok(events) => self.send(frames(&events)).await,
-                Err(error) => {
-                    error.log();
-                    self.send([Message::Text(error.frame().into())]).await
+            Event::Heard(Some(Ok(Message::Text(text)))) => {
+                let handled = self.handle_text(text.into()).await;
+                self.socket.get_mut().release();
+                match handled {
+                    Ok(events) => self.send(frames(&events)).await,
+                    Err(error) => {
+                        error.log();
+                        self.send([Message::Text(error.frame().into())]).await
+                    }
                 }
-            },
+            }
             Event::Heard(Some(Ok(Message::Binary(_)))) => {
+                self.socket.get_mut().release();
                 let error = Error::new(Code::InvalidValue, "binary messages are not read; send JSON as text");
                 self.send([Message::Text(error.frame().into())]).await
             }
             // Pings are answered where they are read.
-            Event::Heard(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => Ok(()),
+            Event::Heard(Some(Ok(Message::Ping(_)))) => {
+                self.ping_rate.count(Instant::now()).map_err(|PingFlood| End::PingFlood)
+            }
+            Event::Heard(Some(Ok(Message::Pong(_) | Message::Frame(_)))) => Ok(()),
             Event::Heard(Some(Ok(Message::Close(_))) | None) => Err(End::Left),
-            Event::Heard(Some(Err(broken))) => Err(End::of(&broken, self.desk.guard.body_bytes_max())),
+            Event::Heard(Some(Err(broken))) => Err(End::of(&broken, self.desk.bodies.body_bytes_max())),
         }
     }
 
     /// Does what a message wants; what is to be told at once.
-    async fn handle_text(&mut self, text: &str) -> Result<Bytes, Error> {
-        let wanted = Wanted::read(text)?;
-        if let Some(running) = self.running.as_ref().filter(|_| wanted != Wanted::Nothing) {
+    async fn handle_text(&mut self, text: Bytes) -> Result<Bytes, Error> {
+        let text_bytes = text.len();
+        let bodies = &self.desk.bodies;
+        let parse = |text: Bytes, memory| async move { ParsedBody::read(&text, memory) };
+        let ParsedBody { value, memory } = bodies.work(text, &self.caller.key, parse).await?;
+        let wanted = Wanted::read(value)?;
+        if let Some(running) = self.running.as_ref().filter(|_| !matches!(wanted, Wanted::Nothing)) {
             let id = &running.remembering.id;
             let why =
                 format!("the response {id:?} is being made on this connection; wait for its end, or open another");
@@ -189,15 +225,15 @@ impl Connection {
         }
         match wanted {
             Wanted::Nothing => Ok(Bytes::new()),
-            Wanted::EmptyResponse(body) => {
-                let draft = self.draft(&body).await?;
+            Wanted::EmptyResponse(value) => {
+                let draft = self.draft(ParsedBody { value, memory }, text_bytes).await?;
                 let (events, remembering) = draft.make_empty(&self.desk, &self.caller).await;
-                remembering.unanswered(&mut self.memory);
+                remembering.unanswered(&mut lock(&self.memory));
                 self.rested = Instant::now();
                 Ok(events)
             }
-            Wanted::Response(body) => {
-                let draft = self.draft(&body).await?;
+            Wanted::Response(value) => {
+                let mut draft = self.draft(ParsedBody { value, memory }, text_bytes).await?;
                 let remembering = draft.remembering();
                 let mut responding = draft.make(&self.desk, &self.caller, Progress::default(), Audience::Connected);
                 responding.begun_soon().await?;
@@ -207,15 +243,16 @@ impl Connection {
         }
     }
 
-    async fn draft(&mut self, body: &Value) -> Result<Draft, Error> {
-        let draft = Draft::read(&self.desk, &self.caller, body, &mut self.memory).await?;
-        Ok(draft.showing(self.work_form))
+    async fn draft(&mut self, body: ParsedBody, text_bytes: usize) -> Result<Draft, Error> {
+        let (desk, caller, memory) = (Arc::clone(&self.desk), self.caller.clone(), Arc::clone(&self.memory));
+        let read = async move { Draft::read(&desk, &caller, body, &memory).await };
+        Ok(self.desk.bodies.run(text_bytes, read).await?.showing(self.work_form))
     }
 
     fn end_response(&mut self) {
         let Some(Running { responding, remembering }) = self.running.take() else { return };
         if let Some((object, at)) = responding.outcome() {
-            remembering.answered(object, at, &mut self.memory);
+            remembering.answered(object, at, &mut lock(&self.memory));
         }
         self.hold(responding.unstored().cloned());
         self.rested = Instant::now();

@@ -66,6 +66,7 @@ impl Frames {
                 }
                 Some(Ok(Message::Ping(_))) => self.pings += 1,
                 Some(Ok(Message::Close(frame))) => return Err(frame.map(|frame| frame.code.into())),
+                Some(Ok(Message::Pong(_))) => {}
                 Some(Ok(other)) => panic!("nothing else is sent: {other}"),
                 Some(Err(_)) | None => return Err(None),
             }

@@ -17,6 +17,7 @@ mod http;
 mod keys;
 mod limits;
 mod mcp;
+mod memory;
 mod response_limits;
 mod responses;
 mod schemas;

@@ -110,6 +110,7 @@ fn without_a_file_there_are_defaults() {
         response_grace = "10s"                   # default
         body_bytes_max = "16MiB"                 # default
         body_timeout = "30s"                     # default
+        memory_bytes_max = "1GiB"                # default
         turns_finished_max = 1024                # default
         turns_finished_bytes_max = "64MiB"       # default
         turn_bytes_max = "1MiB"                  # default

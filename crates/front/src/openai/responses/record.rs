@@ -11,8 +11,8 @@ use super::items;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub response: Box<RawValue>,
-    /// As it is listed.
-    pub input: Vec<Value>,
+    /// A list, as it is listed.
+    pub input: Box<RawValue>,
     /// What its thread is made with.
     pub made_of: Box<str>,
     /// The hash of all that its thread holds at its end.
@@ -45,23 +45,28 @@ impl Record {
         }
     }
 
-    /// All items, of its input and its output.
-    pub(crate) fn items(&self) -> Vec<Value> {
-        let mut items = self.input.clone();
-        items.extend(self.output());
-        items
+    /// All items of its input.
+    pub(crate) fn input(&self) -> Vec<Value> {
+        serde_json::from_str(self.input.get()).unwrap_or_default()
     }
 
-    /// The calls whose outputs it was asked with.
-    pub(crate) fn answered_calls(&self) -> Vec<&str> {
-        let outputs = self.input.iter().filter(|item| item["type"] == "function_call_output");
-        outputs.filter_map(|item| item["call_id"].as_str()).collect()
+    /// All items, of its input and its output.
+    pub(crate) fn items(&self) -> Vec<Value> {
+        let mut items = self.input();
+        items.extend(self.output());
+        items
     }
 
     /// What was answered.
     pub(crate) fn answered(&self) -> Vec<Message> {
         messages(self.output())
     }
+}
+
+/// The calls whose outputs are among these items.
+pub(crate) fn answered_calls(items: &[Value]) -> Vec<&str> {
+    let outputs = items.iter().filter(|item| item["type"] == "function_call_output");
+    outputs.filter_map(|item| item["call_id"].as_str()).collect()
 }
 
 /// What items say that were read before.

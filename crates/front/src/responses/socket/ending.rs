@@ -1,5 +1,6 @@
 //! Why a WebSocket ends, and how that is told: as an error, if there is something to be done about it, and by the code of its closing.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -12,6 +13,7 @@ use tokio_tungstenite::tungstenite::{Error as Broken, Message};
 use super::Socket;
 use crate::ask::revoked;
 use crate::error::{Code, Error};
+use crate::memory_budget::memory_exhausted;
 
 /// How long the other side may take to read why, and to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -33,6 +35,10 @@ pub(super) enum End {
     NoText,
     /// What came is no WebSocket's.
     NoProtocol,
+    /// It sent too many pings.
+    PingFlood,
+    /// There was no memory for a message.
+    MemoryExhausted,
 }
 
 impl End {
@@ -41,6 +47,7 @@ impl End {
         match broken {
             Broken::Capacity(_) => Self::TooLong(message_bytes_max),
             Broken::Utf8(_) => Self::NoText,
+            Broken::Io(error) if error.kind() == ErrorKind::OutOfMemory => Self::MemoryExhausted,
             // A caller that is gone without a word is no more than gone.
             Broken::Protocol(protocol) if !is_gone(protocol) => Self::NoProtocol,
             _ => Self::Left,
@@ -50,6 +57,7 @@ impl End {
     /// Tells it and closes. What still comes is read and dropped until the other side closes too: with something unread, the
     /// connection would take back what was told.
     pub(super) async fn tell(self, mut socket: Socket) {
+        socket.get_mut().release();
         let telling = async {
             if let Some(error) = self.error() {
                 error.log();
@@ -60,7 +68,7 @@ impl End {
                 None => socket.flush().await?,
             }
             while let Some(Ok(_)) = socket.next().await {}
-            let stream = socket.get_mut();
+            let stream = socket.get_mut().uncounted();
             stream.shutdown().await?;
             if self.is_of_what_came() {
                 let mut ignored = [0; 1024];
@@ -75,7 +83,7 @@ impl End {
 
     /// Whether nothing can be read any more, though something may come.
     fn is_of_what_came(&self) -> bool {
-        matches!(self, Self::TooLong(_) | Self::NoText | Self::NoProtocol)
+        matches!(self, Self::TooLong(_) | Self::NoText | Self::NoProtocol | Self::PingFlood | Self::MemoryExhausted)
     }
 
     fn error(&self) -> Option<Error> {
@@ -94,7 +102,8 @@ impl End {
             Self::TooLong(max) => {
                 Some(Error::new(Code::BodyTooLarge, format!("the message is longer than {max} bytes; send less")))
             }
-            Self::Left | Self::Stopped | Self::Idle | Self::NoText | Self::NoProtocol => None,
+            Self::MemoryExhausted => Some(memory_exhausted()),
+            Self::Left | Self::Stopped | Self::Idle | Self::NoText | Self::NoProtocol | Self::PingFlood => None,
         }
     }
 
@@ -109,6 +118,8 @@ impl End {
             Self::TooLong(_) => Some((CloseCode::Size, "the message is too long")),
             Self::NoText => Some((CloseCode::Invalid, "text must be UTF-8")),
             Self::NoProtocol => Some((CloseCode::Protocol, "this is not how WebSockets speak")),
+            Self::PingFlood => Some((CloseCode::Policy, "too many pings")),
+            Self::MemoryExhausted => Some((CloseCode::Again, "the server is out of memory for requests")),
         }
     }
 }

@@ -23,9 +23,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    pub(super) fn read(text: &str) -> Result<Self, Error> {
-        let mut message: Value = serde_json::from_str(text)
-            .map_err(|error| Error::new(Code::InvalidJson, format!("the message is no JSON: {error}")))?;
+    pub(super) fn read(mut message: Value) -> Result<Self, Error> {
         let Some(fields) = message.as_object_mut() else {
             return Err(Error::new(Code::InvalidValue, "a message must be an object"));
         };
@@ -72,9 +70,10 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+    use crate::body::parse;
 
     fn check(text: &str, expected: &Expect) {
-        let read = match Wanted::read(text) {
+        let read = match parse(text.as_bytes()).and_then(Wanted::read) {
             Ok(wanted) => format!("{wanted:?}"),
             Err(error) => error.frame(),
         };

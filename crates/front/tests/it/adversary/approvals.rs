@@ -60,7 +60,7 @@ async fn a_caller_without_a_key_sends_no_body() {
     let path = format!("/api/approvals/by-token/{}", "0".repeat(64));
     let refused = timeout(HANG_TIMEOUT, exchange(address, &post_without_its_body(&path, address))).await;
     let refused = refused.expect("no body is waited for");
-    assert!(refused.starts_with("HTTP/1.1 404") && refused.contains("link_not_valid"), "{refused}");
+    assert!(refused.starts_with("HTTP/1.1 413") && refused.contains("request_entity_too_large"), "{refused}");
     house.stop().await;
 }
 

@@ -55,6 +55,12 @@ fn set_front(section: &mut SectionReader<'_, '_>, limits: &mut Limits) {
     );
     section.set(&mut requests.body_bytes_max, "body_bytes_max", &bytes, "The longest request body.");
     section.set(&mut requests.body_timeout, "body_timeout", &moments, "How long it may take to arrive.");
+    section.set(
+        &mut requests.memory_bytes_max,
+        "memory_bytes_max",
+        &Kind::bytes(1024..=1 << 40),
+        "How much memory bodies, parsed requests and WebSockets may hold together; one key may hold half of it.",
+    );
     section.set(&mut turns.finished_max, "turns_finished_max", &count, "Finished turns that can still be read.");
     section.set(&mut turns.finished_bytes_max, "turns_finished_bytes_max", &bytes, "How much of them is kept in all.");
     section.set(&mut turns.log.bytes_max, "turn_bytes_max", &bytes, "How much of one turn is kept for its readers.");

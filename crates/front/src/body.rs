@@ -1,0 +1,323 @@
+//! Bodies of requests: received within their limits, counted against the memory budget, and parsed. A large one is parsed
+//! away from the threads that serve everybody.
+
+use std::sync::Arc;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use axum::RequestExt as _;
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, HeaderValue, header};
+use futures_util::StreamExt as _;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tracing::{Instrument as _, Span};
+
+use crate::Desk;
+use crate::attempts::AttemptLimits;
+use crate::error::{Code, Error};
+use crate::keys::Caller;
+use crate::memory_budget::{MemoryBudget, MemoryLease};
+use crate::openai::message::Message;
+
+/// What a request may be.
+#[derive(Clone, Debug)]
+pub struct RequestLimits {
+    /// How long a body may be.
+    pub body_bytes_max: usize,
+    /// How long it may take to arrive.
+    pub body_timeout: Duration,
+    /// How much memory bodies, parsed requests and WebSockets may hold in all.
+    pub memory_bytes_max: usize,
+    /// How many wrong keys are borne.
+    pub attempts: AttemptLimits,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 16 << 20,
+            body_timeout: Duration::from_secs(30),
+            memory_bytes_max: 1 << 30,
+            attempts: AttemptLimits::default(),
+        }
+    }
+}
+
+/// The longest body of a route that needs no key: none of them reads one.
+const OPEN_BODY_BYTES_MAX: usize = 4 << 10;
+
+/// A longer body is parsed away from the runtime: to parse this one takes about a millisecond.
+const LARGE_BODY_BYTES: usize = 64 << 10;
+
+/// How many values a body may hold: each takes some hundred bytes of memory, however short it is written.
+const VALUES_MAX: usize = 250_000;
+
+/// What one value of a parsed request takes at most: a list of objects with one field each needs 340 bytes a value, and the
+/// Responses API holds its input twice.
+const VALUE_BYTES: usize = 768;
+
+/// How often the text of a request is held while it is parsed: as JSON, as messages, and as what the worker is sent.
+const TEXT_COPIES: usize = 3;
+
+/// What a message takes besides its text, once it is parsed.
+pub(crate) const MESSAGE_BYTES: usize = 512;
+
+/// Receives bodies, and has them parsed.
+pub(crate) struct BodyReader {
+    body_bytes_max: usize,
+    timeout: Duration,
+    memory: Arc<MemoryBudget>,
+    /// Bounds how many large bodies are parsed at once.
+    large: Arc<Semaphore>,
+}
+
+impl BodyReader {
+    pub(crate) fn new(limits: &RequestLimits) -> Self {
+        // Some of these threads wait for the store.
+        let large = 2 * available_parallelism().map_or(1, usize::from);
+        Self {
+            body_bytes_max: limits.body_bytes_max,
+            timeout: limits.body_timeout,
+            memory: Arc::new(MemoryBudget::new(limits.memory_bytes_max)),
+            large: Arc::new(Semaphore::new(large)),
+        }
+    }
+
+    /// How long a body may be, and a message that takes the place of one.
+    pub(crate) fn body_bytes_max(&self) -> usize {
+        self.body_bytes_max
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.memory
+    }
+
+    /// The request with its body in memory, which belongs to this key.
+    pub(crate) async fn receive(&self, request: Request, key: &Arc<str>) -> Result<(Request, MemoryLease), Error> {
+        check_announced(request.headers(), self.body_bytes_max)?;
+        let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+        if !request.headers().get_all(header::CONTENT_ENCODING).iter().all(is_plain) {
+            return Err(Error::new(Code::EncodingRefused, "a body must not be compressed; send it as it is"));
+        }
+        let mut lease = self.memory.lease(key);
+        let (head, body) = request.into_parts();
+        let body = self.collect(body, |bytes| lease.resize(bytes)).await?;
+        if !body.is_empty() && !is_json(&head.headers) {
+            return Err(Error::new(
+                Code::ContentTypeRefused,
+                "a body must be JSON; send the header content-type: application/json",
+            ));
+        }
+        Ok((Request::from_parts(head, Body::from(body)), lease))
+    }
+
+    /// The body, whose growing size is told to `reserve`.
+    async fn collect(&self, body: Body, mut reserve: impl FnMut(usize) -> Result<(), Error>) -> Result<Vec<u8>, Error> {
+        let mut pieces = body.into_data_stream();
+        let whole = async {
+            let mut whole = Vec::new();
+            while let Some(piece) = pieces.next().await {
+                let piece = piece.map_err(|error| {
+                    Error::new(Code::BodyIncomplete, "the body ended before its end").caused_by(error)
+                })?;
+                if whole.len() + piece.len() > self.body_bytes_max {
+                    return Err(too_large(self.body_bytes_max));
+                }
+                whole.extend_from_slice(&piece);
+                reserve(whole.capacity())?;
+            }
+            Ok(whole)
+        };
+        let late = |_| Error::new(Code::BodyTimeout, "the body took too long to arrive; send it at once");
+        tokio::time::timeout(self.timeout, whole).await.map_err(late)?
+    }
+
+    /// Parses a body and makes something of it: `work` is given the body and the lease of the memory that this takes.
+    pub(crate) async fn work<T, F>(
+        &self,
+        body: Bytes,
+        key: &Arc<str>,
+        work: impl FnOnce(Bytes, MemoryLease) -> F + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let (lease, body_bytes) = (self.memory.lease(key), body.len());
+        let parsing = async move {
+            let lease = reserve_parsed(lease, &body)?;
+            work(body, lease).await
+        };
+        self.run(body_bytes, parsing).await
+    }
+
+    /// Does something with a request of this length. With a large one a thread of its own does it, so that nobody else waits
+    /// for it; how many of these threads there are at once is bounded.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        body_bytes: usize,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        if body_bytes <= LARGE_BODY_BYTES {
+            return work.await;
+        }
+        let unread = |error: &dyn std::fmt::Display| Error::new(Code::Internal, UNREAD).caused_by(error);
+        let place = Arc::clone(&self.large).acquire_owned().await.map_err(|closed| unread(&closed))?;
+        let (runtime, work) = (Handle::current(), work.instrument(Span::current()));
+        let worked = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            runtime.block_on(work)
+        });
+        worked.await.map_err(|failed| unread(&failed))?
+    }
+}
+
+/// Refuses the body of a request without a key, unless it is short. None is read: nobody who is not known fills our memory.
+pub(crate) fn check_unread(request: &Request) -> Result<(), Error> {
+    check_announced(request.headers(), OPEN_BODY_BYTES_MAX)
+}
+
+fn check_announced(headers: &HeaderMap, bytes_max: usize) -> Result<(), Error> {
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > bytes_max as u64) { Err(too_large(bytes_max)) } else { Ok(()) }
+}
+
+fn too_large(bytes_max: usize) -> Error {
+    Error::new(Code::BodyTooLarge, format!("the body is longer than {bytes_max} bytes; send less"))
+}
+
+const UNREAD: &str = "the body could not be read";
+
+/// What a parsed request with these messages holds until its turn begins.
+pub(crate) fn held_bytes(messages: &[Message]) -> usize {
+    messages.iter().map(|message| message.text_bytes() * TEXT_COPIES + MESSAGE_BYTES).sum()
+}
+
+/// A parsed body, and the lease of the memory for it and for what is made of it.
+pub(crate) struct ParsedBody {
+    pub value: Value,
+    pub memory: MemoryLease,
+}
+
+impl ParsedBody {
+    pub(crate) fn read(body: &[u8], memory: MemoryLease) -> Result<Self, Error> {
+        Ok(Self { value: parse(body)?, memory })
+    }
+}
+
+/// Leases what a body takes once it is parsed, unless it has too many values for that.
+fn reserve_parsed(mut lease: MemoryLease, body: &[u8]) -> Result<MemoryLease, Error> {
+    let values = values(body);
+    if values > VALUES_MAX {
+        return Err(Error::new(
+            Code::BodyTooLarge,
+            format!("the body holds more than {VALUES_MAX} values; send fewer"),
+        ));
+    }
+    lease.resize(body.len() * TEXT_COPIES + values * VALUE_BYTES)?;
+    Ok(lease)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+/// A body of JSON, read strictly: what it must be is said with the place of what is wrong.
+pub(crate) struct Posted<T>(pub T);
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<Desk>> for Posted<T> {
+    type Rejection = Error;
+
+    async fn from_request(mut request: Request, desk: &Arc<Desk>) -> Result<Self, Error> {
+        let caller: Caller = request.extract_parts().await?;
+        let body = whole(request.into_body()).await?;
+        desk.bodies.work(body, &caller.key, |body, _| async move { parse(&body) }).await.map(Self)
+    }
+}
+
+/// A body that `admit` has bounded and holds in memory.
+pub(crate) async fn whole(body: Body) -> Result<Bytes, Error> {
+    let unread = |error| Error::new(Code::Internal, UNREAD).caused_by(error);
+    axum::body::to_bytes(body, usize::MAX).await.map_err(unread)
+}
+
+/// Reads a body of JSON.
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
+    if body.is_empty() {
+        return Err(Error::new(Code::InvalidJson, "the body is empty; send a JSON object"));
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        let code = if error.is_data() { Code::InvalidValue } else { Code::InvalidJson };
+        Error::new(code, format!("the body cannot be used: {error}"))
+    })
+}
+
+/// At least as many values as a text of JSON holds: each begins the text, or stands behind a bracket or a comma, a name before it or not.
+fn values(json: &[u8]) -> usize {
+    let (mut values, mut at) = (1, 0);
+    while let Some(found) = json[at..].iter().position(|byte| matches!(byte, b'"' | b',' | b'[' | b'{')) {
+        at += found + 1;
+        if json[at - 1] == b'"' {
+            at += string_length(&json[at..]);
+        } else {
+            values += 1;
+        }
+    }
+    values
+}
+
+/// The length of a string behind its first quote, with its last.
+fn string_length(json: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', &json[at..]) {
+        at += found + 1;
+        if json[at - 1] == b'"' {
+            return at;
+        }
+        at = (at + 1).min(json.len());
+    }
+    json.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_of_very_many_values_is_refused_however_short_it_is() {
+        for (json, expected) in
+            [("1", 1), ("[]", 2), (r#"{"a":[1,2,{"b":"x,[{"}],"c\"\\":"\\"}"#, 7), (r#""open \"#, 1)]
+        {
+            assert_eq!(values(json.as_bytes()), expected, "{json}");
+        }
+        let budget = Arc::new(MemoryBudget::new(1 << 30));
+        let reserve = |body: &str| reserve_parsed(budget.lease(&"k".into()), body.as_bytes()).map(drop);
+        let list = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+        assert!(reserve(&list(VALUES_MAX - 2)).is_ok());
+        let refusal = reserve(&list(VALUES_MAX)).unwrap_err();
+        assert_eq!(refusal.message(), "the body holds more than 250000 values; send fewer");
+        assert!(reserve(&format!("{:?}", "[,".repeat(VALUES_MAX))).is_ok(), "a long text is one value");
+    }
+
+    fn content_type(value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_str(value).unwrap())])
+    }
+
+    #[test]
+    fn only_json_is_json() {
+        for json in ["application/json", "Application/JSON; charset=utf-8"] {
+            assert!(is_json(&content_type(json)), "{json}");
+        }
+        for other in
+            ["text/plain", "application/jsonp", "text/plain; application/json", "application/json, text/plain", ""]
+        {
+            assert!(!is_json(&content_type(other)), "{other}");
+        }
+    }
+}

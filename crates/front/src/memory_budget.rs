@@ -1,0 +1,156 @@
+//! One budget for the memory that requests hold: bodies as they arrive, requests as they are parsed, and what WebSockets
+//! receive and remember. Each of these has a limit of its own as well; the budget bounds their sum, so that many callers
+//! within their limits cannot exhaust the machine. One key gets at most half of it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::error::{Code, Error};
+use crate::lock::lock;
+
+/// When to try again: requests give their memory back as soon as their turns begin.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How much of the budget one key may hold.
+const KEY_SHARE: usize = 2;
+
+/// Counts what requests hold.
+pub(crate) struct MemoryBudget {
+    bytes_max: usize,
+    used: Mutex<UsedMemory>,
+}
+
+#[derive(Default)]
+struct UsedMemory {
+    bytes: usize,
+    by_key: HashMap<Arc<str>, usize>,
+}
+
+/// Memory that one request or WebSocket has taken from the budget. Dropped, it goes back.
+pub(crate) struct MemoryLease {
+    budget: Arc<MemoryBudget>,
+    key: Arc<str>,
+    bytes: usize,
+}
+
+impl MemoryBudget {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, used: Mutex::default() }
+    }
+
+    /// A lease of nothing yet, for this key.
+    pub(crate) fn lease(self: &Arc<Self>, key: &Arc<str>) -> MemoryLease {
+        MemoryLease { budget: Arc::clone(self), key: Arc::clone(key), bytes: 0 }
+    }
+
+    /// How many bytes are leased.
+    pub(crate) fn used(&self) -> usize {
+        lock(&self.used).bytes
+    }
+}
+
+impl MemoryLease {
+    /// Makes it this large, or leaves it as it is if the budget does not allow that. A smaller lease is always allowed.
+    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), Error> {
+        let mut used = lock(&self.budget.used);
+        let others = used.bytes - self.bytes;
+        let of_key = used.by_key.get(&self.key).copied().unwrap_or_default() - self.bytes;
+        if bytes > self.bytes {
+            let bytes_max = self.budget.bytes_max;
+            if others.saturating_add(bytes) > bytes_max {
+                return Err(memory_exhausted());
+            }
+            if of_key.saturating_add(bytes) > bytes_max / KEY_SHARE {
+                let why = "the requests of this key hold as much memory as they may; try again soon";
+                return Err(Error::new(Code::MemoryExhausted, why).retry_after(RETRY));
+            }
+        }
+        used.bytes = others + bytes;
+        match of_key + bytes {
+            0 => drop(used.by_key.remove(&self.key)),
+            held => drop(used.by_key.insert(Arc::clone(&self.key), held)),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Error> {
+        self.resize(self.bytes.saturating_add(bytes))
+    }
+
+    /// Gives back all but so many bytes.
+    pub(crate) fn shrink(&mut self, bytes: usize) {
+        drop(self.split(self.bytes.saturating_sub(bytes)));
+    }
+
+    /// Moves up to so many bytes of it into a lease of their own.
+    pub(crate) fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { budget: Arc::clone(&self.budget), key: Arc::clone(&self.key), bytes }
+    }
+}
+
+impl Drop for MemoryLease {
+    fn drop(&mut self) {
+        self.resize(0).expect("a smaller lease is always allowed");
+    }
+}
+
+pub(crate) fn memory_exhausted() -> Error {
+    let why = "all requests together hold as much memory as they may; try again soon";
+    Error::new(Code::MemoryExhausted, why).retry_after(RETRY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(resized: Result<(), Error>) -> String {
+        resized.map_or_else(|error| error.message().to_owned(), |()| "ok".to_owned())
+    }
+
+    #[test]
+    fn leases_of_all_keys_stay_within_the_budget() {
+        let budget = Arc::new(MemoryBudget::new(100));
+        let mut leases: Vec<_> = ["a", "b", "c"].map(|key| budget.lease(&key.into())).into();
+        assert_eq!(message(leases[0].resize(50)), "ok");
+        assert_eq!(message(leases[1].grow(40)), "ok");
+        assert_eq!(
+            message(leases[2].grow(11)),
+            "all requests together hold as much memory as they may; try again soon"
+        );
+        assert_eq!(budget.used(), 90, "a refused lease takes nothing");
+        leases.remove(0);
+        assert_eq!(message(leases[1].grow(11)), "ok");
+        assert_eq!(budget.used(), 51);
+    }
+
+    #[test]
+    fn one_key_gets_at_most_half() {
+        let budget = Arc::new(MemoryBudget::new(100));
+        let key = "a".into();
+        let (mut first, mut second) = (budget.lease(&key), budget.lease(&key));
+        assert_eq!(message(first.resize(30)), "ok");
+        assert_eq!(
+            message(second.resize(21)),
+            "the requests of this key hold as much memory as they may; try again soon"
+        );
+        assert_eq!(message(second.resize(20)), "ok");
+        assert_eq!(message(budget.lease(&"b".into()).resize(50)), "ok");
+    }
+
+    #[test]
+    fn a_split_lease_goes_back_in_two_parts() {
+        let budget = Arc::new(MemoryBudget::new(100));
+        let mut whole = budget.lease(&"a".into());
+        assert_eq!(message(whole.resize(30)), "ok");
+        let part = whole.split(10);
+        drop(whole);
+        assert_eq!(budget.used(), 10);
+        drop(part);
+        assert_eq!(budget.used(), 0);
+        assert!(lock(&budget.used).by_key.is_empty(), "a key that holds nothing is forgotten");
+    }
+}

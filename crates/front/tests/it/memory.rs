@@ -1,0 +1,210 @@
+//! What requests may hold in memory, one by one and all together, and callers that close only their half of a connection.
+
+use front::keys::Scope;
+use front::{RequestLimits, Settings};
+use serde_json::json;
+use testkit::HANG_TIMEOUT;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+
+use crate::http::Caller;
+use crate::support::House;
+use crate::until_turns;
+
+const MIB: usize = 1 << 20;
+
+async fn house_with_memory(memory_bytes_max: usize) -> House {
+    let requests = RequestLimits { memory_bytes_max, ..RequestLimits::default() };
+    House::with(Settings { requests, ..Settings::default() }, approvals::Settings::default()).await
+}
+
+/// Waits until requests hold at least, or no more than, so many bytes.
+async fn until_memory(house: &House, is_enough: impl Fn(usize) -> bool) {
+    let reached = async {
+        loop {
+            let metrics = house.operator.get("/metrics").await.body;
+            let line = metrics.lines().find_map(|line| line.strip_prefix("switchboard_request_memory_bytes "));
+            if is_enough(line.unwrap().parse().unwrap()) {
+                return;
+            }
+        }
+    };
+    timeout(HANG_TIMEOUT, reached).await.expect("memory is taken or given back");
+}
+
+/// Begins to send a body and stops before its end.
+async fn send_part_of_a_body(caller: &Caller, bytes: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(caller.address).await.unwrap();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nx-api-key: {}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n",
+        caller.key,
+        bytes + 1
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b' '; bytes]).await.unwrap();
+    stream
+}
+
+fn chat(prompt: &str) -> String {
+    json!({"model": "quiet", "messages": [{"role": "user", "content": prompt}]}).to_string()
+}
+
+#[tokio::test]
+async fn a_route_that_needs_no_key_takes_no_long_body() {
+    let house = House::open().await;
+    let nobody = Caller { key: String::new(), ..house.operator.clone() };
+    assert_eq!(nobody.post("/healthz", &"x".repeat(5000)).await.refusal(), "405 method_not_allowed");
+    let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
+    let head = "GET /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut status = [0; 12];
+    timeout(HANG_TIMEOUT, stream.read_exact(&mut status)).await.unwrap().unwrap();
+    assert_eq!(&status, b"HTTP/1.1 413");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn bodies_of_one_key_beyond_half_of_the_memory_budget_are_refused() {
+    let house = house_with_memory(4 * MIB).await;
+    let (greedy, other) = (house.caller(&[Scope::Use]).await, house.caller(&[Scope::Use]).await);
+    let held = send_part_of_a_body(&greedy, 3 * MIB / 2).await;
+    until_memory(&house, |bytes| bytes >= 3 * MIB / 2).await;
+    let refused = greedy.post("/v1/chat/completions", &chat(&"x".repeat(MIB))).await;
+    assert_eq!(refused.refusal(), "503 memory_exhausted");
+    assert!(refused.headers.contains("retry-after: 1"), "{}", refused.headers);
+    assert_eq!(other.post("/v1/chat/completions", &chat("[[text]]")).await.status, 200);
+    drop(held);
+    until_memory(&house, |bytes| bytes == 0).await;
+    assert_eq!(greedy.post("/v1/chat/completions", &chat("[[text]]")).await.status, 200);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_whose_values_need_more_than_the_budget_is_refused() {
+    let house = house_with_memory(64 * MIB).await;
+    let many = json!({"model": "quiet", "messages": vec![json!({"role": "user", "content": "x"}); 20_000]}).to_string();
+    for path in ["/v1/chat/completions", "/v1/responses/compact", "/api/turns"] {
+        assert_eq!(house.operator.post(path, &many).await.refusal(), "503 memory_exhausted", "{path}");
+    }
+    until_memory(&house, |bytes| bytes == 0).await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_long_conversation_is_read_away_from_the_runtime_and_gives_its_memory_back() {
+    let house = House::open().await;
+    let mut messages = vec![json!({"role": "user", "content": "x"}); 2000];
+    messages.push(json!({"role": "user", "content": "[[text]]"}));
+    let asked = json!({"model": "quiet", "messages": messages}).to_string();
+    let answer = house.operator.post("/v1/chat/completions", &asked).await;
+    assert_eq!(answer.json()["choices"][0]["message"]["content"], "Hello from mock.");
+    let asked = json!({"model": "quiet", "input": messages}).to_string();
+    let answer = house.operator.post("/v1/responses", &asked).await.json();
+    let items = house.operator.get(&format!("/v1/responses/{}/input_items", answer["id"].as_str().unwrap())).await;
+    assert_eq!(items.json()["data"].as_array().unwrap().len(), 20);
+    until_memory(&house, |bytes| bytes == 0).await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_websocket_message_of_very_many_values_is_refused() {
+    let house = House::open().await;
+    let mut frames = house.operator.frames().await;
+    let values = format!(r#"{{"type":"response.create","model":"quiet","input":[{}0]}}"#, "0,".repeat(250_000));
+    frames.send(Message::Text(values.into())).await;
+    assert_eq!(frames.error().await, "413 request_entity_too_large");
+    frames.answer(json!({"model": "quiet", "input": "[[text]]"})).await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_websocket_message_beyond_the_memory_budget_ends_its_connection() {
+    let house = house_with_memory(2 * MIB).await;
+    let mut frames = house.operator.frames().await;
+    let part = |kind| Message::Frame(Frame::message(vec![b' '; 100_000], OpCode::Data(kind), false));
+    frames.send(part(Data::Text)).await;
+    for _ in 0..9 {
+        frames.send(part(Data::Continue)).await;
+    }
+    until_memory(&house, |bytes| bytes >= 900_000).await;
+    frames.send(part(Data::Continue)).await;
+    assert_eq!(frames.error().await, "503 memory_exhausted");
+    assert_eq!(frames.closed().await, Some(1013));
+    until_memory(&house, |bytes| bytes == 0).await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn what_websockets_remember_counts_and_is_given_back() {
+    let house = House::open().await;
+    let mut frames = house.operator.frames().await;
+    let long = format!("{}[[text]]", "x".repeat(900_000));
+    let first = frames.answer(json!({"model": "quiet", "input": long, "store": false})).await;
+    until_memory(&house, |bytes| (900_000..2_000_000).contains(&bytes)).await;
+    let next = json!({"model": "quiet", "input": "[[text]]", "store": false, "previous_response_id": first["id"]});
+    frames.answer(next).await;
+    frames.close().await;
+    until_memory(&house, |bytes| bytes == 0).await;
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_websocket_that_floods_pings_is_closed() {
+    let house = House::open().await;
+    let mut frames = house.operator.frames().await;
+    for _ in 0..101 {
+        frames.send(Message::Ping(Vec::new().into())).await;
+    }
+    assert_eq!(frames.closed().await, Some(1008));
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_half_closes_gets_its_answer() {
+    let house = House::open().await;
+    for (body, last) in [
+        (chat("[[slow 5 20]]"), "s4 "),
+        (
+            json!({"model": "quiet", "messages": [{"role": "user", "content": "[[slow 5 20]]"}], "stream": true})
+                .to_string(),
+            "[DONE]",
+        ),
+    ] {
+        let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
+        let text = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nx-api-key: {}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            house.operator.key,
+            body.len()
+        );
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        timeout(HANG_TIMEOUT, stream.read_to_string(&mut answer)).await.expect("the connection ends").unwrap();
+        assert!(answer.contains("HTTP/1.1 200 OK") && answer.contains(last), "{answer}");
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_closes_while_it_waits_for_a_whole_answer_is_gone() {
+    let house = House::open().await;
+    let body = chat("[[hang]]");
+    let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
+    let text = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nx-api-key: {}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        house.operator.key,
+        body.len()
+    );
+    stream.write_all(text.as_bytes()).await.unwrap();
+    until_turns(&house, 1).await;
+    drop(stream);
+    until_turns(&house, 0).await;
+    house.stop().await;
+}
