@@ -31,6 +31,7 @@ use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
 use crate::error::{Code, Error};
+use crate::half_close::{Answering, AnsweringGuard, HalfCloseStream};
 use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::stall::Stalling;
@@ -331,13 +332,16 @@ async fn serve_connection(
 ) {
     let takeover = Takeover::new(stopping.clone());
     let (offered, carried) = (takeover.clone(), peer.clone());
+    let answering = Answering::default();
+    let stream = HalfCloseStream::new(stream, answering.clone());
     let answer = service_fn(move |mut request: hyper::Request<Incoming>| {
+        let guard = answering.begin();
         request.extensions_mut().insert(carried.clone());
         if request.headers().contains_key(header::UPGRADE) {
             request.extensions_mut().insert(offered.clone());
         }
         let mut router = router.clone();
-        async move { answer(&mut router, request).await }
+        async move { answer(&mut router, request, guard).await }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -361,8 +365,13 @@ async fn serve_connection(
     }
 }
 
-async fn answer(router: &mut Router, request: hyper::Request<Incoming>) -> Result<Response, Infallible> {
-    Service::<Request<Incoming>>::call(router, request).await
+async fn answer(
+    router: &mut Router,
+    request: hyper::Request<Incoming>,
+    guard: AnsweringGuard,
+) -> Result<Response, Infallible> {
+    let response = Service::<Request<Incoming>>::call(router, request).await?;
+    Ok(response.map(|body| guard.until_end_of(body)))
 }
 
 /// Says why and waits until the peer has closed: closing first, with its request unread, would take the answer back.

@@ -16,6 +16,7 @@ mod feed;
 #[cfg(test)]
 mod golden;
 mod guard;
+mod half_close;
 mod health;
 mod hide_paths;
 mod host;
