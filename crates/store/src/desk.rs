@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::behind::{Book, Noted};
 use crate::change::Change;
+use crate::clock::ClockReading;
 use crate::error::WriteError;
 use crate::limits::Limits;
 use crate::sweep::Slice;
@@ -61,6 +62,8 @@ pub(crate) enum Work {
     Flush { before: u64 },
     /// The answer is how many rows were removed.
     Sweep(Slice),
+    /// The answer is the time that retention goes by.
+    ObserveClock(ClockReading),
     /// Another bound of the file; the answer is the bound that holds.
     PagesMax(u32),
 }

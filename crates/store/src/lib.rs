@@ -25,6 +25,7 @@ mod apply;
 mod backoff;
 mod behind;
 mod change;
+mod clock;
 mod create;
 mod desk;
 mod error;
@@ -43,6 +44,7 @@ mod words;
 mod writer;
 
 pub use change::Change;
+pub use clock::ClockReading;
 pub use desk::Counts;
 pub use error::{OpenError, ReadError, WriteError};
 pub use health::Health;

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::backoff::Backoff;
 use crate::change::Change;
+use crate::clock::ClockReading;
 use crate::create;
 use crate::desk::{Counts, Desk, Work};
 use crate::error::{OpenError, ReadError, WriteError};
@@ -95,7 +96,13 @@ impl Store {
         self.open.readers.read(ask).await
     }
 
-    /// Removes what is old or too many at the time `now`, in unix milliseconds.
+    /// The time that retention goes by, in unix milliseconds: the wall clock's, unless that has jumped ahead. It is remembered with the
+    /// file, so that a start with a wrong clock is noticed too.
+    pub async fn observe_clock(&self, reading: ClockReading) -> Result<i64, WriteError> {
+        self.open.desk.request(Work::ObserveClock(reading)).await.map(u64::cast_signed)
+    }
+
+    /// Removes what is old or too many at the time `now`, in unix milliseconds, which [`Store::observe_clock`] tells.
     pub async fn sweep(&self, now: i64, retention: Retention) -> Result<Swept, WriteError> {
         Ok(Swept {
             approvals: self.sweep_shelf(Shelf::Approvals, retention.approvals, now).await?,
@@ -107,6 +114,8 @@ impl Store {
             parked_calls: self.sweep_shelf(Shelf::ParkedCalls, retention.parked_calls, now).await?,
             usage: self.sweep_shelf(Shelf::Usage, retention.usage, now).await?,
             tool_audit: self.sweep_shelf(Shelf::ToolAudit, retention.tool_audit, now).await?,
+            // Last: what still needs a thread may just have gone.
+            threads: self.sweep_shelf(Shelf::Threads, retention.threads, now).await?,
         })
     }
 

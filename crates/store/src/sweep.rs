@@ -22,6 +22,8 @@ pub struct Retention {
     pub usage: Keep,
     /// Calls of tool servers' tools.
     pub tool_audit: Keep,
+    /// Threads, by their last use; never one with a turn that runs or waits, or with a response that can be continued.
+    pub threads: Keep,
 }
 
 /// How much is kept of one table.
@@ -44,6 +46,8 @@ impl Default for Retention {
             parked_calls: Keep { age_max: 30 * day, rows_max: 100_000 },
             usage: Keep { age_max: 366 * day, rows_max: 1_000_000 },
             tool_audit: Keep { age_max: 90 * day, rows_max: 1_000_000 },
+            // Three times as long as workers keep them at hand.
+            threads: Keep { age_max: 90 * day, rows_max: 100_000 },
         }
     }
 }
@@ -63,6 +67,8 @@ pub struct Swept {
     pub usage: u64,
     /// Calls of tool servers' tools.
     pub tool_audit: u64,
+    /// Threads.
+    pub threads: u64,
 }
 
 /// A part of a sweep that is one transaction at most.
@@ -82,7 +88,14 @@ pub(crate) enum Shelf {
     ParkedCalls,
     Usage,
     ToolAudit,
+    Threads,
 }
+
+/// A thread that nothing continues: it has no turn that runs, no call or approval that waits, and no stored response.
+const IS_THREAD_UNNEEDED: &str = "last_turn_state IS NOT 'running'
+    AND NOT EXISTS (SELECT 1 FROM parked_calls WHERE parked_calls.thread = threads.id AND state = 'waiting')
+    AND NOT EXISTS (SELECT 1 FROM approvals WHERE approvals.thread = threads.id AND state = 'pending')
+    AND NOT EXISTS (SELECT 1 FROM responses WHERE responses.thread = threads.id)";
 
 /// Removes one slice and says how many rows it had; fewer than its most means that nothing is left to remove.
 pub(crate) fn remove(connection: &Connection, slice: &Slice) -> rusqlite::Result<u64> {
@@ -95,6 +108,7 @@ pub(crate) fn remove(connection: &Connection, slice: &Slice) -> rusqlite::Result
         Shelf::ParkedCalls => ("parked_calls", "rowid", "created_at", "state <> 'waiting'"),
         Shelf::Usage => ("usage", "key, thread, day", "day", "true"),
         Shelf::ToolAudit => ("tool_audit", "rowid", "at", "true"),
+        Shelf::Threads => ("threads", "rowid", "used_at", IS_THREAD_UNNEEDED),
     };
     let old = match shelf {
         Shelf::Responses { .. } => format!("(created_at < {oldest} OR expires_at <= {now})"),

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::apply::apply;
 use crate::backoff::Backoff;
 use crate::behind::Noted;
+use crate::clock;
 use crate::desk::{Desk, Request, Retry, Round, Work};
 use crate::error::WriteError;
 use crate::health::Health;
@@ -189,6 +190,7 @@ fn carry_out(savepoint: &mut Savepoint<'_>, unit: &Unit<'_>) -> rusqlite::Result
             Ok(0)
         }
         Unit::Work(Work::Sweep(slice)) => sweep::remove(savepoint, slice),
+        Unit::Work(Work::ObserveClock(reading)) => clock::observe(savepoint, *reading).map(i64::cast_unsigned),
         Unit::Work(Work::PagesMax(pages)) => {
             savepoint.pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, u32>(0)).map(u64::from)
         }

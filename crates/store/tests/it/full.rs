@@ -99,7 +99,7 @@ fn a_full_store_can_be_closed() {
 fn the_bound_holds_from_the_start() {
     run(async {
         let place = Place::new();
-        let store = place.open_with(Limits { pages_max: Some(64), ..limits() });
+        let store = place.open_with(Limits { pages_max: Some(72), ..limits() });
         let outcomes = [store.commit(vec![large("a")]).await, store.commit(vec![large("b")]).await];
         assert!(outcomes[0].is_ok() && matches!(outcomes[1], Err(WriteError::Full(_))), "{outcomes:?}");
     });

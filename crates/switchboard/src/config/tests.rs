@@ -165,6 +165,7 @@ fn without_a_file_there_are_defaults() {
         tool_calls = "30d"                       # default
         usage = "366d"                           # default
         tool_audit = "90d"                       # default
+        threads = "90d"                          # default
 
         [log]
         level = "info"                           # default

@@ -173,3 +173,36 @@ fn of_what_is_not_stored_nothing_is_left() {
     let has = |text: &str| kept.windows(text.len()).any(|window| window == text.as_bytes());
     assert!(!has("a secret") && !has("resp_"), "nothing is in the store");
 }
+
+/// Makes a response of the store, and the time that the store has seen, older by so many days.
+fn age(state: &State, id: &Value, days: i64) {
+    const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+    let id = id.as_str().unwrap().to_owned();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = store::Store::open(state.path().join("switchboard.db"), store::Limits::default()).unwrap();
+        let row = store.read(move |reader| reader.response(&id, "chosen")).await.unwrap().unwrap();
+        let wall_ms = row.created_at - 400 * DAY_MS;
+        let older = store::Response { created_at: row.created_at - days * DAY_MS, ..row };
+        store.commit(vec![store::Change::Response(older)]).await.unwrap();
+        store.observe_clock(store::ClockReading { wall_ms, watched: std::time::Duration::ZERO }).await.unwrap();
+        store.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_start_with_the_clock_far_ahead_keeps_what_has_not_expired() {
+    let state = State::new();
+    let served = serve(&state, "stdio");
+    let request = json!({"model": "codex", "input": "[[text]]"});
+    let (new, expired) = (respond(&served, &request), respond(&served, &request));
+    served.stop();
+    // To the next start, all this is a clock that is 400 days ahead.
+    age(&state, &new["id"], 400);
+    age(&state, &expired["id"], 440);
+    let served = serve(&state, "stdio");
+    let path = format!("/v1/responses/{}", expired["id"].as_str().unwrap());
+    served.wait_until("what had expired is removed", |served| served.get(&path).starts_with("HTTP/1.1 404"));
+    assert_eq!(retrieve(&served, &new["id"]), new);
+    served.stop();
+}

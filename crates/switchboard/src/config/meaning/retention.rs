@@ -15,7 +15,7 @@ pub(super) fn retention(reading: &mut Reading<'_>) -> Retention {
     let mut section = reading.section("[retention]", "[retention]", "retention", table);
     let ages = Kind::duration(SECOND..=YEARS);
     let mut retention = Retention::default();
-    let Retention { approvals, audit, responses, responses_bytes_max, parked_calls, usage, tool_audit } =
+    let Retention { approvals, audit, responses, responses_bytes_max, parked_calls, usage, tool_audit, threads } =
         &mut retention;
     section.set(&mut approvals.age_max, "approvals", &ages, "How long approvals are kept that are over.");
     section.set(&mut audit.age_max, "audit", &ages, "How long every step of an approval is kept.");
@@ -39,6 +39,12 @@ pub(super) fn retention(reading: &mut Reading<'_>) -> Retention {
     );
     section.set(&mut usage.age_max, "usage", &ages, "How long it is kept what each key used on each day.");
     section.set(&mut tool_audit.age_max, "tool_audit", &ages, "How long each call of a tool server's tool is kept.");
+    section.set(
+        &mut threads.age_max,
+        "threads",
+        &ages,
+        "How long after its last use a thread is kept that no stored response needs.",
+    );
     section.finish();
     retention
 }

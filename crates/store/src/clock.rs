@@ -1,0 +1,108 @@
+//! The time that retention goes by. A wall clock that jumps ahead must not delete anything: the trusted time follows it only as fast
+//! as the server has watched time pass.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+/// How far the clock may be ahead of what was watched and still be believed: a server that was off overnight, or a suspended laptop.
+const JUMP_MAX: Duration = Duration::from_hours(24);
+/// How many times faster than real time the trusted time follows a clock that is further ahead. After a year without the server it
+/// has caught up in about two weeks, and a clock that is wrong for an hour costs a day of retention at most.
+const CATCH_UP_FACTOR: u32 = 24;
+
+/// What the clocks say: the wall clock, in unix milliseconds, and how long the same process has run since it last asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockReading {
+    /// The wall clock, in unix milliseconds.
+    pub wall_ms: i64,
+    /// The monotonic time since the last reading of this process; zero for its first.
+    pub watched: Duration,
+}
+
+/// The trusted time, given the one of the reading before. It is never ahead of the wall clock, so a clock that is set back takes it
+/// along.
+pub(crate) fn trusted_time(before: Option<i64>, reading: ClockReading) -> i64 {
+    let ClockReading { wall_ms, watched } = reading;
+    let Some(before) = before else { return wall_ms };
+    let believed_until = before.saturating_add(ms(watched.saturating_add(JUMP_MAX)));
+    if wall_ms <= believed_until {
+        return wall_ms;
+    }
+    before.saturating_add(ms(watched.saturating_mul(CATCH_UP_FACTOR))).min(wall_ms)
+}
+
+/// Reads and writes the trusted time, on a connection that is inside a transaction.
+pub(crate) fn observe(connection: &Connection, reading: ClockReading) -> rusqlite::Result<i64> {
+    let before = connection.query_row("SELECT trusted_at FROM clock", [], |row| row.get(0)).optional()?;
+    let trusted = trusted_time(before, reading);
+    let put = "INSERT INTO clock (id, trusted_at) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET trusted_at = excluded.trusted_at";
+    connection.execute(put, [trusted])?;
+    Ok(trusted)
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+    const HOUR_MS: i64 = 60 * 60 * 1000;
+    const DAY_MS: i64 = 24 * HOUR_MS;
+    const START: i64 = 20_000 * DAY_MS;
+
+    fn after(before: i64, wall_ms: i64, watched: Duration) -> i64 {
+        trusted_time(Some(before), ClockReading { wall_ms, watched })
+    }
+
+    #[test]
+    fn a_clock_that_runs_is_believed() {
+        assert_eq!(trusted_time(None, ClockReading { wall_ms: START, watched: Duration::ZERO }), START);
+        assert_eq!(after(START, START + HOUR_MS, HOUR), START + HOUR_MS);
+        assert_eq!(after(START, START + DAY_MS, Duration::ZERO), START + DAY_MS, "a night without the server");
+    }
+
+    #[test]
+    fn a_jump_ahead_counts_for_nothing_however_often_the_server_starts() {
+        let ahead = START + 400 * DAY_MS;
+        let mut trusted = START;
+        for _ in 0..1_000 {
+            trusted = after(trusted, ahead, Duration::ZERO);
+        }
+        assert_eq!(trusted, START);
+        assert_eq!(after(trusted, START + HOUR_MS, Duration::ZERO), START + HOUR_MS, "the clock is right again");
+    }
+
+    #[test]
+    fn a_clock_that_stays_ahead_is_followed_until_it_is_reached() {
+        let (mut trusted, mut wall_ms, mut hours) = (START, START + 400 * DAY_MS, 0);
+        while trusted < wall_ms {
+            wall_ms += HOUR_MS;
+            let next = after(trusted, wall_ms, HOUR);
+            assert!(trusted < next && next <= wall_ms, "{trusted} {next} {wall_ms}");
+            (trusted, hours) = (next, hours + 1);
+        }
+        assert_eq!(hours, 418, "about two weeks and a half");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_takes_the_trusted_time_along() {
+        let back = START - 400 * DAY_MS;
+        assert_eq!(after(START, back, HOUR), back);
+        assert_eq!(after(back, START, Duration::ZERO), back, "forward again, it is a jump like any other");
+    }
+
+    #[test]
+    fn no_reading_overflows() {
+        for before in [i64::MIN, 0, i64::MAX] {
+            for wall_ms in [i64::MIN, 0, i64::MAX] {
+                for watched in [Duration::ZERO, Duration::MAX] {
+                    assert!(after(before, wall_ms, watched) <= wall_ms);
+                }
+            }
+        }
+    }
+}
