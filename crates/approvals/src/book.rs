@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem::replace;
 use std::time::Instant;
 
+use crate::limits::Limits;
 use crate::shown::Origin;
 use crate::verdict::{By, Verdict, Withdrawal};
 
@@ -26,6 +27,8 @@ pub(crate) struct Asked {
     pub(crate) identity: String,
     /// Equal for requests that one grant covers.
     pub(crate) likeness: String,
+    /// Whose turn asks. Those without a known key share one place.
+    pub(crate) key: Option<String>,
     pub(crate) deadline: Instant,
 }
 
@@ -45,6 +48,15 @@ pub(crate) enum Output {
     Commit { id: String, proposal: Proposal },
     /// It is decided: tell whoever waits.
     Decided { id: String, proposal: Proposal },
+}
+
+/// Why no more can wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// As many wait as may.
+    ForAnyone,
+    /// As many wait as may of one key.
+    ForKey,
 }
 
 /// Why a decision was not taken up.
@@ -76,6 +88,18 @@ enum Phase {
 }
 
 impl Book {
+    /// Whether one more of this key may wait.
+    pub(crate) fn check_room(&self, key: Option<&str>, limits: &Limits) -> Result<(), NoRoom> {
+        let of_key = || self.entries.values().filter(|entry| entry.asked.key.as_deref() == key).count();
+        if self.entries.len() >= limits.pending_max {
+            Err(NoRoom::ForAnyone)
+        } else if of_key() >= limits.pending_per_key_max() {
+            Err(NoRoom::ForKey)
+        } else {
+            Ok(())
+        }
+    }
+
     /// A request that is being written. A ruling is written with it, and needs no second commit.
     pub(crate) fn handle_asked(&mut self, id: &str, asked: Asked) {
         self.entries.insert(id.into(), Entry { asked, claimed: true, phase: Phase::Recording, next: None });

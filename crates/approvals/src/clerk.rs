@@ -15,7 +15,7 @@ use tokio::time::sleep_until;
 use uuid::Uuid;
 
 use crate::audit;
-use crate::book::{Asked, Book, NotOpen, Output, Proposal};
+use crate::book::{Asked, Book, NoRoom, NotOpen, Output, Proposal};
 use crate::case::{Case, Decider, Reply, Vote};
 use crate::consult::Desk;
 use crate::error::{DecideError, Refused};
@@ -161,9 +161,13 @@ impl Clerk {
             self.desk.audit(&id, "repeated", &shown.origin.worker, &"");
             return self.cases.get_mut(&id).expect("what is in the book has a case").join(reply);
         }
-        let pending_max = self.desk.settings.limits.pending_max;
-        if self.book.len() >= pending_max {
-            return drop(reply.send(Err(Refused::TooMany(pending_max))));
+        let limits = &self.desk.settings.limits;
+        if let Err(no_room) = self.book.check_room(shown.key.as_deref(), limits) {
+            let refused = match no_room {
+                NoRoom::ForAnyone => Refused::TooMany(limits.pending_max),
+                NoRoom::ForKey => Refused::TooManyOfKey(limits.pending_per_key_max()),
+            };
+            return drop(reply.send(Err(refused)));
         }
         let id = Uuid::now_v7().to_string();
         let created = Stamp::now();
@@ -380,7 +384,7 @@ async fn find_decided(desk: &Desk, known: Option<String>) -> Option<(String, Dec
 
 fn asked(shown: &Shown, deadline: Instant) -> Asked {
     let (identity, likeness) = (shown.identity(), shown.likeness());
-    Asked { origin: shown.origin.clone(), identity, likeness, deadline }
+    Asked { origin: shown.origin.clone(), identity, likeness, key: shown.key.clone(), deadline }
 }
 
 fn now() -> Instant {

@@ -14,6 +14,9 @@ pub enum Refused {
     /// As many wait as may.
     #[error("{0} approvals wait already: decide some of them")]
     TooMany(usize),
+    /// As many of its key wait as may.
+    #[error("{0} approvals of this key wait already, the most of one key: decide some of them")]
+    TooManyOfKey(usize),
     /// It is larger than anyone could read.
     #[error("the request has {bytes} bytes, and {bytes_max} may be shown")]
     TooLarge {

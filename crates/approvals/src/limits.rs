@@ -9,7 +9,8 @@ pub struct Limits {
     pub decision_timeout: Duration,
     /// The longest that any request may wait; a profile may ask for hours, not for ever.
     pub decision_timeout_max: Duration,
-    /// Approvals that may wait at once; the next one is refused. Far above what people can look at.
+    /// Approvals that may wait at once, and of one key a [quarter](Self::pending_per_key_max); the next one is refused. Far above what
+    /// people can look at.
     pub pending_max: usize,
     /// Decisions that are known by their requests, to answer one that is repeated: far above what workers ask at once.
     pub repeats_max: u32,
@@ -33,6 +34,17 @@ pub struct Limits {
     pub post_retry_min: Duration,
     /// How late at most.
     pub post_retry_max: Duration,
+}
+
+/// Which part of the approvals that may wait is open to one key: whatever it does, at least three others find room.
+const KEY_SHARE: usize = 4;
+
+impl Limits {
+    /// Approvals of one key that may wait at once.
+    #[must_use]
+    pub fn pending_per_key_max(&self) -> usize {
+        self.pending_max.div_ceil(KEY_SHARE)
+    }
 }
 
 impl Default for Limits {

@@ -12,7 +12,7 @@ use crate::shown::tests::command;
 
 fn asked(number: u32, likeness: &str, deadline: Instant) -> Asked {
     let origin = Origin { request: number.to_string(), ..command(&[]).origin };
-    Asked { origin, identity: format!("request {number}"), likeness: likeness.into(), deadline }
+    Asked { origin, identity: format!("request {number}"), likeness: likeness.into(), key: None, deadline }
 }
 
 fn person(verdict: Verdict) -> Proposal {
@@ -68,6 +68,28 @@ fn check(script: &str, expect: &Expect) {
         }
     }
     expect.assert_eq(&written);
+}
+
+#[test]
+fn one_key_has_a_quarter_of_the_room_and_leaves_the_rest_to_others() {
+    let limits = Limits { pending_max: 8, ..Limits::default() };
+    let (mut book, now) = (Book::default(), Instant::now());
+    let mut ask = |key: Option<&str>| {
+        let room = book.check_room(key, &limits);
+        if room.is_ok() {
+            let number = u32::try_from(book.len()).unwrap();
+            let asked = Asked { key: key.map(Into::into), ..asked(number, "x", now) };
+            book.handle_asked(&number.to_string(), asked);
+        }
+        room
+    };
+    for key in [Some("a"), Some("b"), None] {
+        assert_eq!([ask(key), ask(key), ask(key)], [Ok(()), Ok(()), Err(NoRoom::ForKey)], "{key:?}");
+    }
+    assert_eq!([ask(Some("c")), ask(Some("d"))], [Ok(()), Ok(())]);
+    assert_eq!([ask(Some("a")), ask(Some("e"))], [Err(NoRoom::ForAnyone); 2]);
+    book.handle_not_recorded("0");
+    assert_eq!(book.check_room(Some("a"), &limits), Ok(()), "what ends makes room for its key");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use approvals::{
-    By, DecideError, Filter, Kind, Notice, Person, Powers, Refused, Rule, Rules, Settings, Then, Verdict, Withdrawal,
+    By, DecideError, Filter, Kind, Notice, Person, Powers, Refused, Rule, Rules, Settings, Then, Verdict, Wanted,
+    Withdrawal,
 };
 use expect_test::expect;
 use serde_json::json;
@@ -207,4 +208,19 @@ async fn a_store_without_room_takes_no_request_and_allows_nothing() {
     assert_eq!(place.decide(kept.id(), answer.clone()).await.verdict, answer);
     place.store.flush().await.unwrap();
     assert_eq!(place.view(denied.id()).await.state, ApprovalState::Denied);
+}
+
+#[tokio::test]
+async fn one_key_cannot_take_the_room_of_others() {
+    let limits = approvals::Limits { pending_max: 8, ..approvals::Limits::default() };
+    let place = Place::new(Settings { limits, ..Settings::default() }).await;
+    let of_key = |key: &str, number: u32| Wanted { key: Some(key.into()), ..command(number, &["touch", "x"]) };
+    let first = place.ask(of_key("a", 0)).await;
+    place.ask(of_key("a", 1)).await;
+    let refused = soon(place.approvals.ask(of_key("a", 2))).await.unwrap_err();
+    assert_eq!(refused, Refused::TooManyOfKey(2));
+    assert_eq!(refused.to_string(), "2 approvals of this key wait already, the most of one key: decide some of them");
+    place.ask(of_key("b", 3)).await;
+    place.decide(first.id(), Verdict::deny("no")).await;
+    place.ask(of_key("a", 4)).await;
 }

@@ -202,7 +202,7 @@ fn set_approvals(section: &mut SectionReader<'_, '_>, limits: &mut approvals::Li
         &mut limits.pending_max,
         "approvals_pending_max",
         &count,
-        "Approvals that may wait at once; the next one is declined.",
+        "Approvals that may wait at once, of one key a quarter of them; the next one is declined.",
     );
     section.set(&mut limits.shown_bytes_max, "approval_bytes_max", &bytes, "How large one request may be.");
     section.set(&mut limits.hooks_running_max, "hooks_running_max", &count, "Hooks that may run at once.");
