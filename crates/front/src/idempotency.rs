@@ -31,6 +31,8 @@ const ANSWERS_BYTES_MAX: usize = 64 * 1024 * 1024;
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How many answers are being given at the same time.
 const RUNNING_MAX: usize = 256;
+/// How many of them for one key: whatever it does, at least three others find room.
+const RUNNING_PER_KEY_MAX: usize = RUNNING_MAX / 4;
 /// How soon to come back when that many are.
 const RUNNING_RETRY: Duration = Duration::from_secs(1);
 /// How long an answer goes on that nobody reads.
@@ -47,6 +49,8 @@ pub(crate) struct Answers {
 #[derive(Default)]
 struct Book {
     answers: HashMap<Name, Arc<Answer>>,
+    /// How many answers each key is being given; a key without any is not listed.
+    running: HashMap<Arc<str>, usize>,
     /// Those that are complete, the oldest first.
     complete: VecDeque<(Name, usize)>,
     bytes: usize,
@@ -142,11 +146,7 @@ impl Answers {
                 let why = "this Idempotency-Key came with another body before; use a new one for each request";
                 return Err(Error::new(Code::IdempotencyReused, why));
             }
-            None if book.answers.len() - book.complete.len() >= RUNNING_MAX => {
-                let why = "too many answers with an Idempotency-Key are being given; try again soon";
-                return Err(Error::new(Code::Busy, why).retry_after(RUNNING_RETRY));
-            }
-            None => {}
+            None => book.check_room(&name.key)?,
         }
         let answer = Arc::new(Answer {
             hash,
@@ -155,14 +155,38 @@ impl Answers {
             readers: watch::Sender::new(0),
         });
         book.answers.insert(name.clone(), Arc::clone(&answer));
+        *book.running.entry(Arc::clone(&name.key)).or_default() += 1;
         Ok((answer, true))
     }
 }
 
 impl Book {
+    /// Whether one more answer may be given to this key.
+    fn check_room(&self, key: &Arc<str>) -> Result<(), Error> {
+        let refused = |code: Code, why: String| Err(Error::new(code, why).retry_after(RUNNING_RETRY));
+        if self.answers.len() - self.complete.len() >= RUNNING_MAX {
+            let why = "too many answers with an Idempotency-Key are being given; try again soon";
+            return refused(Code::Busy, why.into());
+        }
+        if self.running.get(key).is_some_and(|running| *running >= RUNNING_PER_KEY_MAX) {
+            let why = format!(
+                "this key has {RUNNING_PER_KEY_MAX} requests with an Idempotency-Key in progress, the most of one key; \
+                 wait for one of them, or send this one without the header"
+            );
+            return refused(Code::ConcurrencyExceeded, why);
+        }
+        Ok(())
+    }
+
     /// Keeps an answer in the place of the oldest ones; one that broke off, or before which no turn had begun, is not kept.
     fn complete(&mut self, giving: &Giving) {
         let Giving { name, answer, progress, ending, .. } = giving;
+        if let Some(running) = self.running.get_mut(&name.key) {
+            *running -= 1;
+            if *running == 0 {
+                self.running.remove(&name.key);
+            }
+        }
         let bytes = {
             let said = lock(&answer.said);
             let is_final = said.head.as_ref().is_some_and(|(status, headers)| {
@@ -452,5 +476,33 @@ mod tests {
             }
             assert_eq!(texts, given);
         }
+    }
+
+    #[tokio::test]
+    async fn one_key_has_a_quarter_of_the_room_and_leaves_the_rest_to_others() {
+        let answers = Arc::new(Answers::default());
+        let named = |key: &str, number: usize| Name { key: key.into(), called: number.to_string().into() };
+        let begin = |key: &str, number: usize| answers.find_or_begin(&named(key, number), [0; 32]);
+        for key in ["a", "b", "c", "d"] {
+            for number in 0..RUNNING_PER_KEY_MAX {
+                assert!(begin(key, number).unwrap().1, "{key} {number}");
+            }
+            if key != "d" {
+                let refused = begin(key, RUNNING_PER_KEY_MAX).err().unwrap();
+                assert_eq!(refused.code(), Code::ConcurrencyExceeded, "{key}");
+            }
+            assert!(!begin(key, 0).unwrap().1, "what is in progress can be joined");
+        }
+        assert_eq!(begin("e", 0).err().unwrap().code(), Code::Busy);
+        let answer = begin("a", 0).unwrap().0;
+        drop(Giving {
+            answers: Arc::downgrade(&answers),
+            name: named("a", 0),
+            shape: Shape::Chat,
+            answer,
+            progress: Progress::default(),
+            ending: Ending::Broken,
+        });
+        assert!(begin("a", RUNNING_PER_KEY_MAX).unwrap().1, "what ends makes room for its key");
     }
 }

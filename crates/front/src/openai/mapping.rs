@@ -66,7 +66,8 @@ goes on for a minute when its callers have gone, and for as long as a person has
 the same question again while its turn waits for a decision reads on from there. What fails after a turn has begun carries
 `x-should-retry: false`, so that clients do not repeat it by themselves. What was refused before a turn had begun is not given again,
 also where its stream was open already: the next request under the same name is a new one. An answer of more than 8 MiB breaks off,
-as it could not be given again: ask for such a one without the header.
+as it could not be given again: ask for such a one without the header. 256 such requests are answered at a time, 64 of them for one key; one
+more is refused with 429 and `retry-after`.
 ";
 
 #[test]

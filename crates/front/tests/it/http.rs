@@ -28,22 +28,27 @@ impl Caller {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.ask(&format!("GET {path}"), "").await
+        self.ask(&format!("GET {path}"), "", "").await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
-        self.ask(&format!("POST {path}"), body).await
+        self.post_with(path, "", body).await
+    }
+
+    /// The same, with these headers besides, each a line.
+    pub(crate) async fn post_with(&self, path: &str, headers: &str, body: &str) -> Answer {
+        self.ask(&format!("POST {path}"), headers, body).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Answer {
-        self.ask(&format!("DELETE {path}"), "").await
+        self.ask(&format!("DELETE {path}"), "", "").await
     }
 
-    async fn ask(&self, line: &str, body: &str) -> Answer {
+    async fn ask(&self, line: &str, headers: &str, body: &str) -> Answer {
         let length = body.len();
         let head = format!("host: localhost\r\nauthorization: Bearer {}\r\nconnection: close", self.key);
         let text = format!(
-            "{line} HTTP/1.1\r\n{head}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{line} HTTP/1.1\r\n{head}\r\n{headers}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         let answer = exchange(self.address, &text).await;
         let (headers, body) = answer.split_once("\r\n\r\n").expect("a head and a body");

@@ -258,3 +258,30 @@ async fn usage_is_told_by_day_and_key_to_operators_and_to_others_only_their_own(
     }
     house.stop().await;
 }
+
+#[tokio::test]
+async fn one_key_leaves_idempotent_requests_to_others() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let mut plan = crate::support::plan(directory.path());
+    (plan.groups[0].turns_max, plan.groups[0].threads_loaded_max) = (100, 100);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let house = House::of(plan, directory, listener, front::Settings::default(), approvals::Settings::default()).await;
+    let (one, other) = (house.caller(&[Scope::Use]).await, house.caller(&[Scope::Use]).await);
+    let chat = |prompt: &str, stream: bool| {
+        json!({"model": "quiet", "stream": stream, "messages": [{"role": "user", "content": prompt}]}).to_string()
+    };
+    let named = |name: &str| format!("idempotency-key: {name}\r\n");
+    let path = "/v1/chat/completions";
+    for number in 0..64 {
+        // Its caller leaves at once, and may come back for it.
+        one.stream(path, &named(&number.to_string()), &chat("[[hang]]", true)).await;
+    }
+    crate::until_turns(&house, 64).await;
+    let refused = one.post_with(path, &named("one more"), &chat("[[text]]", false)).await;
+    assert_eq!(refused.refusal(), "429 concurrency_exceeded");
+    assert_eq!(header(&refused, "retry-after"), Some("1"));
+    assert!(refused.body.contains("this key has 64 requests with an Idempotency-Key in progress"), "{}", refused.body);
+    assert_eq!(other.post_with(path, &named("one more"), &chat("[[text]]", false)).await.status, 200);
+    assert_eq!(one.post(path, &chat("[[text]]", false)).await.status, 200, "without the header there is room");
+    house.stop().await;
+}
