@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use workers::Caller as Orderer;
 
 use super::following::{End, Events, Log, events_gone, not_in_background};
+use super::keeping::{Persistence, store_unavailable};
 use super::limits::ResponseLimits;
 use super::responding::Responding;
 use crate::error::{Code, Error};
@@ -140,15 +141,21 @@ impl Book {
         pages.lives.values().find(is_meant).inspect(|live| live.cancel()).is_some()
     }
 
-    /// Makes a response without its caller; done when it is kept that it will be made.
-    pub(super) fn run(&self, responding: Responding) -> oneshot::Receiver<()> {
-        let (kept, is_kept) = oneshot::channel();
-        self.see_to(async {
-            responding.kept().await;
-            kept.send(()).ok();
-            make(responding).await;
+    /// Makes a response without its caller; done when it is stored that it will be made. What cannot be stored is given up.
+    pub(super) fn run(&self, mut responding: Responding) -> oneshot::Receiver<Result<(), Error>> {
+        let (stored, is_stored) = oneshot::channel();
+        self.see_to(async move {
+            if responding.store_queued().await == Persistence::Stored {
+                stored.send(Ok(())).ok();
+                return make(responding).await;
+            }
+            let error = store_unavailable("the response cannot be stored at the moment, so it is not made");
+            let error = if responding.has_begun() { error.after_work() } else { error };
+            responding.give_up();
+            drop(responding);
+            stored.send(Err(error)).ok();
         });
-        is_kept
+        is_stored
     }
 
     /// Sees to a response that is made without its caller.

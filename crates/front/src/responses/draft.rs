@@ -8,7 +8,7 @@ use codex::Usage;
 use serde_json::value::{RawValue, to_raw_value};
 use workers::{Afterwards, Profile};
 
-use super::keeping::{Keeping, Place as Stand};
+use super::keeping::{Keeping, Persistence, Place as Stand, commit, store_unavailable};
 use super::memory::{Memory, Remembering, remembered_bytes};
 use super::previous::{self, Before, Retelling};
 use super::responding::{Audience, Commission, Responding};
@@ -19,6 +19,7 @@ use crate::body::{ParsedBody, held_bytes};
 use crate::error::Error;
 use crate::idempotency::Progress;
 use crate::keys::Caller;
+use crate::lock::lock;
 use crate::memory_budget::MemoryLease;
 use crate::models::choose;
 use crate::openai::plan::{After, TurnPlan};
@@ -27,6 +28,7 @@ use crate::openai::request::{Delivery, Request};
 use crate::openai::responses::items::listed;
 use crate::openai::responses::object::{Head, Name, Outcome, Status};
 use crate::openai::responses::output::Output;
+use crate::openai::responses::request::Links;
 use crate::quota::Permit;
 
 /// What is to be made.
@@ -82,10 +84,20 @@ impl Draft {
         remembered: &Mutex<Memory>,
     ) -> Result<Self, Error> {
         let ParsedBody { value, mut memory } = body;
+        let links = Links::read(&value)?;
+        let is_remembered = links.previous.as_deref().is_some_and(|previous| lock(remembered).holds(previous));
         let (request, before) = previous::read(desk, caller, &value, remembered).await?;
         drop(value);
         let Before { said, mut retelling, after, last, talk } = before;
         let (mut request, terms) = request.told_after(said)?;
+        // What others go on from, or come back for, would be lost; anything else is answered, and says that it is not stored.
+        let is_part_of_more = links.conversation.is_some() || (links.previous.is_some() && !is_remembered);
+        let needs_store = terms.is_stored && (terms.is_background || is_part_of_more);
+        if needs_store && !desk.store.health_now().is_well() {
+            return Err(store_unavailable(
+                "the response could not be stored at the moment, and this request needs that",
+            ));
+        }
         let chosen = choose(desk, caller, &request.model).await?;
         request.tools.rename(&chosen.profile);
         let permit = admit(desk, caller, &request).await?;
@@ -151,10 +163,15 @@ impl Draft {
     pub(super) async fn make_empty(mut self, desk: &Desk, caller: &Caller) -> (Bytes, Remembering) {
         let usage = Usage::default();
         let done = Outcome { usage: Some(&usage), ..Outcome::begun(Status::Completed) };
-        let object = self.head.to_json(&done);
+        let mut object = self.head.to_json(&done);
         if let Some(keeping) = self.keeping(desk, caller) {
-            let gone_on = self.talk.as_ref().map(|talk| talk.gone_on(&self.head.name.id()));
-            keeping.commit(&self.head, Status::Completed, &object, Stand::default(), gone_on).await;
+            let id = self.head.name.id();
+            let gone_on = self.talk.as_ref().map(|talk| talk.gone_on(&id));
+            let changes = keeping.changes(&self.head, Status::Completed, &object, Stand::default(), gone_on);
+            if commit(desk.store.clone(), id, changes).await == Persistence::NotStored {
+                keeping.forget(&self.head);
+                object = self.head.unstored().to_json(&done);
+            }
         }
         let mut output = Output::new(&self.head.name);
         for event in ["response.created", "response.in_progress"] {

@@ -3,13 +3,21 @@
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use store::{Change, Store, WriteError};
+use store::{Change, Health, Store, WriteError};
 use tokio::time::timeout;
 
-use super::limits::KEEP_TIMEOUT;
+use super::limits::{KEEP_TIMEOUT, STORE_RETRY, STORE_TIMEOUT};
+use crate::error::{Code, Error};
 use crate::memory_budget::MemoryLease;
 use crate::openai::responses::object::{Head, Status};
 use crate::openai::responses::record::Record;
+
+/// Whether what was to be stored is on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Persistence {
+    Stored,
+    NotStored,
+}
 
 /// Keeps one response.
 pub(super) struct Keeping {
@@ -40,34 +48,22 @@ impl Keeping {
         self.row(head, status, object, place).into_iter().for_each(|row| self.store.note(Change::Response(row)));
     }
 
-    /// Done when it is written, with what else is to be true then.
-    pub(super) fn commit(
+    /// What stores it, with what else is to be true then.
+    pub(super) fn changes(
         &self,
         head: &Head,
         status: Status,
         object: &str,
         place: Place<'_>,
         besides: Option<Change>,
-    ) -> impl Future<Output = ()> + Send + use<> {
+    ) -> Vec<Change> {
         let row = self.row(head, status, object, place).map(Change::Response);
-        let changes: Vec<_> = row.into_iter().chain(besides).collect();
-        let (store, id) = (self.store.clone(), head.name.id());
-        async move {
-            match timeout(KEEP_TIMEOUT, store.commit(changes.clone())).await {
-                Ok(Ok(())) => {}
-                // No time will make it fit.
-                Ok(Err(error @ (WriteError::Rejected(_) | WriteError::TooLarge { .. }))) => {
-                    tracing::warn!(response = id, %error, "a response is not kept");
-                }
-                // Whether it still waits in the line nobody knows; to write it twice is harmless.
-                late => {
-                    tracing::warn!(response = id, ?late, "a response was told before it was kept");
-                    changes.into_iter().for_each(|change| store.note(change));
-                }
-            }
-            // Where its thread stands is left to be written by whoever read its turn.
-            timeout(KEEP_TIMEOUT, store.flush()).await.ok();
-        }
+        row.into_iter().chain(besides).collect()
+    }
+
+    /// Leaves it to be removed: it was not stored, and what was noted of it before, or waits in a line, must not be found later.
+    pub(super) fn forget(&self, head: &Head) {
+        self.store.note(Change::ResponseGone { id: head.name.id() });
     }
 
     fn row(&self, head: &Head, status: Status, object: &str, place: Place<'_>) -> Option<store::Response> {
@@ -89,12 +85,56 @@ impl Keeping {
     }
 }
 
+/// Stores a response, or says that it is not stored.
+pub(super) async fn commit(store: Store, id: String, changes: Vec<Change>) -> Persistence {
+    let failure = match timeout(STORE_TIMEOUT, store.commit(changes)).await {
+        Ok(Ok(())) => return flush(&store).await,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the store did not answer within {STORE_TIMEOUT:?}"),
+    };
+    tracing::warn!(response = id, error = failure, "response not persisted");
+    Persistence::NotStored
+}
+
+/// Stores a response that nobody has to wait for: while the store cannot be written, it waits.
+pub(super) async fn commit_when_well(store: Store, id: String, changes: Vec<Change>) -> Persistence {
+    let mut health = store.health();
+    loop {
+        match store.commit(changes.clone()).await {
+            Ok(()) => return flush(&store).await,
+            Err(error @ (WriteError::Full(_) | WriteError::Failed(_))) => {
+                tracing::warn!(response = id, %error, "response not persisted: it waits for the store");
+                if health.wait_for(Health::is_well).await.is_err() {
+                    return Persistence::NotStored;
+                }
+            }
+            // No time will make it fit.
+            Err(error @ (WriteError::Rejected(_) | WriteError::TooLarge { .. } | WriteError::Closed)) => {
+                tracing::warn!(response = id, %error, "response not persisted");
+                return Persistence::NotStored;
+            }
+        }
+    }
+}
+
+/// Where the thread of a stored response stands is left to be written by whoever read its turn.
+async fn flush(store: &Store) -> Persistence {
+    timeout(KEEP_TIMEOUT, store.flush()).await.ok();
+    Persistence::Stored
+}
+
+/// Why a request that needs the store is refused.
+pub(super) fn store_unavailable(why: &str) -> Error {
+    Error::new(Code::StoreUnavailable, format!("{why}; see /healthz")).retry_after(STORE_RETRY)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use serde_json::json;
-    use store::{Health, Limits};
+    use store::Limits;
+    use tempfile::TempDir;
 
     use super::*;
     use crate::memory_budget::MemoryBudget;
@@ -102,9 +142,9 @@ mod tests {
 
     const PAGES: u32 = 1_000_000;
 
-    #[tokio::test]
-    async fn what_the_disk_does_not_take_is_written_when_it_does() {
-        let directory = tempfile::TempDir::new().unwrap();
+    /// A store that is full, and what stores a response there.
+    async fn full_store() -> (TempDir, Store, Head, Keeping, Vec<Change>) {
+        let directory = TempDir::new().unwrap();
         let soon = Duration::from_millis(10);
         let limits = Limits { retry_min: soon, retry_max: soon, ..Limits::default() };
         let store = Store::open(directory.path().join("store.db"), limits).unwrap();
@@ -115,12 +155,47 @@ mod tests {
             Keeping { store: store.clone(), key: "k".into(), previous: None, input, made_of: "".into(), _memory };
         let object = head.to_json(&Outcome::begun(Status::Completed));
         store.set_pages_max(1).await.unwrap();
-        keeping.commit(&head, Status::Completed, &object, Place::default(), None).await;
-        assert_eq!(store.counts().notes_waiting, 1);
+        let changes = keeping.changes(&head, Status::Completed, &object, Place::default(), None);
+        (directory, store, head, keeping, changes)
+    }
+
+    async fn status(store: &Store, head: &Head) -> Option<String> {
+        let id = head.name.id();
+        store.read(move |reader| reader.response(&id, "k")).await.unwrap().map(|row| row.status)
+    }
+
+    async fn make_room(store: &Store) {
         store.set_pages_max(PAGES).await.unwrap();
         store.health().wait_for(Health::is_well).await.unwrap();
         store.flush().await.unwrap();
-        let kept = store.read(move |reader| reader.response(&head.name.id(), "k")).await.unwrap();
-        assert_eq!(kept.map(|row| row.status).as_deref(), Some("completed"));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_stored_is_said_and_not_found_later_either() {
+        let (_directory, store, head, keeping, changes) = full_store().await;
+        let object = head.to_json(&Outcome::begun(Status::InProgress));
+        keeping.note(&head, Status::InProgress, &object, Place::default());
+        assert_eq!(commit(store.clone(), head.name.id(), changes).await, Persistence::NotStored);
+        keeping.forget(&head);
+        make_room(&store).await;
+        assert_eq!(status(&store, &head).await, None);
+    }
+
+    #[tokio::test]
+    async fn what_can_wait_is_stored_when_there_is_room_again() {
+        let (_directory, store, head, _, changes) = full_store().await;
+        let (stored, ()) = tokio::join!(commit_when_well(store.clone(), head.name.id(), changes), async {
+            store.health().wait_for(|health| !health.is_well()).await.unwrap();
+            make_room(&store).await;
+        });
+        assert_eq!(stored, Persistence::Stored);
+        assert_eq!(status(&store, &head).await.as_deref(), Some("completed"));
+    }
+
+    #[tokio::test]
+    async fn what_can_wait_does_not_wait_for_a_store_that_is_closed() {
+        let (_directory, store, head, _, changes) = full_store().await;
+        store.close().await.ok();
+        assert_eq!(commit_when_well(store.clone(), head.name.id(), changes).await, Persistence::NotStored);
     }
 }

@@ -10,7 +10,8 @@ use tokio::time::{sleep, timeout};
 use workers::{Caller as Orderer, Found, Reach, Turn};
 
 use super::book::{Entry, Live};
-use super::limits::{GATHER_TIMEOUT, KEEP_TIMEOUT, LOOK_INTERVAL, REACH_TIMEOUT};
+use super::keeping::commit_when_well;
+use super::limits::{GATHER_TIMEOUT, LOOK_INTERVAL, REACH_TIMEOUT};
 use super::recovery::{leave_tip, recorded, settled, waiting_calls};
 use super::talk::Talk;
 use crate::Desk;
@@ -114,10 +115,7 @@ impl Left {
         }
         let object = Record::read(&row.body).map(|record| record.response.get().to_owned()).unwrap_or_default();
         let change = Change::ResponseIfStill { status: self.row.status.clone(), row };
-        if let Err(error) = self.desk.store.commit(vec![change]).await {
-            tracing::warn!(response = self.row.id, %error, "a response is not kept");
-        }
-        timeout(KEEP_TIMEOUT, self.desk.store.flush()).await.ok();
+        commit_when_well(self.desk.store.clone(), self.row.id.clone(), vec![change]).await;
         self.entry.live().change(&object, status);
     }
 

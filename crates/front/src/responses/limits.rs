@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-/// How long it may take to keep a response before its end is told all the same.
+/// How long a response may take to be stored before its caller is told that it is not: only a disk that hangs takes so long.
+pub(super) const STORE_TIMEOUT: Duration = Duration::from_secs(30);
+/// When to try again what needs the store while it cannot be written: how late the store itself notices that there is room.
+pub(super) const STORE_RETRY: Duration = Duration::from_secs(15);
+/// How long to wait until what was left to be written is: longer, and a crash may cost it.
 pub(super) const KEEP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a response may take to be cancelled before it is told as it is.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);

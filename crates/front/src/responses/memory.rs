@@ -30,6 +30,11 @@ impl Memory {
         Self { newest: None, bytes_max }
     }
 
+    /// Whether that response is the one that is remembered.
+    pub(super) fn holds(&self, id: &str) -> bool {
+        self.newest.as_ref().is_some_and(|newest| newest.id == id)
+    }
+
     /// What was said up to the end of that response, if it is the one that is remembered.
     pub(super) fn take(&mut self, id: &str) -> Option<Before> {
         self.newest.take_if(|newest| newest.id == id).map(|newest| newest.before)

@@ -1,6 +1,5 @@
 //! One response on its way: its turn is read, its events are written, and at its end it is kept before anybody is told.
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::slice;
@@ -12,11 +11,13 @@ use axum::body::Bytes;
 use codex::Usage;
 use futures_util::{Stream, StreamExt as _};
 use store::Change;
+use tokio::time::timeout;
 use workers::At;
 
 use super::book::{Entry, Live};
 use super::following::{Events, Log, not_in_background};
-use super::keeping::{Keeping, Place};
+use super::keeping::{Keeping, Persistence, Place, commit, commit_when_well};
+use super::limits::KEEP_TIMEOUT;
 use super::talk::Talk;
 use crate::ask::{Answering, Choice, Step, Vigil, Woken, begun_soon, revoked};
 use crate::error::{Code, Error};
@@ -68,11 +69,11 @@ pub(super) struct Responding {
 enum Stage {
     /// No turn has begun.
     Waiting,
-    /// A turn has begun in the background, and is being kept; then that is told.
-    Begun(Kept),
+    /// A turn has begun in the background, and that is being written; then it is told.
+    Begun(Pin<Box<dyn Future<Output = ()> + Send>>),
     Running,
-    /// It is being kept; then its end is told.
-    Keeping(Kept, Ended),
+    /// It is being stored; then its end is told.
+    Keeping(Pin<Box<dyn Future<Output = Persistence> + Send>>, Ended),
     Over(Ended),
     Told(Ended),
     /// The end was taken.
@@ -80,9 +81,6 @@ enum Stage {
     /// Its turn goes on without us; nobody is told an end that is none.
     Left,
 }
-
-/// Done when something is kept.
-type Kept = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How it ended.
 struct Ended {
@@ -140,14 +138,27 @@ impl Responding {
         }
     }
 
-    /// Done when what is known of it is written, so that whoever is told of it finds it.
-    pub(super) fn kept(&self) -> impl Future<Output = ()> + Send + use<> {
-        let kept = self.commit(Status::Queued, None);
+    /// Stores that it will be made, so that whoever is told of it finds it.
+    pub(super) fn store_queued(&self) -> impl Future<Output = Persistence> + Send + use<> {
+        let object = self.head.to_json(&Outcome::begun(Status::Queued));
+        let asked = self.choice.question();
+        let place = Place { history: Some(&asked), ..self.place() };
+        let queued = self.keeping_on().map(|keeping| {
+            let changes = keeping.changes(&self.head, Status::Queued, &object, place, None);
+            commit(keeping.store.clone(), self.head.name.id(), changes)
+        });
         async {
-            if let Some(kept) = kept {
-                kept.await;
+            match queued {
+                Some(queued) => queued.await,
+                // It was deleted meanwhile.
+                None => Persistence::Stored,
             }
         }
+    }
+
+    /// Whether its turn has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.choice.has_begun()
     }
 
     /// What came of it, once all is told and it ended well: the object, and where it stands.
@@ -182,11 +193,11 @@ impl Responding {
     pub(super) fn cancel(&mut self) {
         if self.is_running() {
             self.give_up();
-            self.end(Status::Cancelled, None, None);
+            self.end(Status::Cancelled, None);
         }
     }
 
-    fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         self.leave_nothing();
         self.choice.cancel();
     }
@@ -214,6 +225,7 @@ impl Responding {
                 Stage::Told(_) | Stage::Done | Stage::Left => return Poll::Ready(self.output.has_events()),
                 Stage::Over(_) => {
                     let Stage::Over(ended) = std::mem::replace(&mut self.stage, Stage::Done) else { continue };
+                    self.show(ended.status, &ended.object);
                     // Over a WebSocket an error of its own means that there is no response.
                     let is_told = ended.status == Status::Failed && self.audience != Audience::Connected;
                     if let Some(error) = ended.failure.as_ref().filter(|_| is_told) {
@@ -225,20 +237,25 @@ impl Responding {
                     self.answering.permit.end();
                     self.stage = Stage::Told(ended);
                 }
-                Stage::Keeping(kept, _) => {
+                Stage::Keeping(storing, _) => {
                     if self.output.has_events() {
                         return Poll::Ready(true);
                     }
-                    // One that was deleted meanwhile must not be written behind that.
-                    if self.entry.as_ref().is_some_and(Entry::is_listed) {
-                        ready!(kept.as_mut().poll(context));
-                    }
+                    let persistence = if self.entry.as_ref().is_some_and(Entry::is_listed) {
+                        ready!(storing.as_mut().poll(context))
+                    } else {
+                        // One that was deleted meanwhile must not be written behind that.
+                        Persistence::Stored
+                    };
                     if let Stage::Keeping(_, ended) = std::mem::replace(&mut self.stage, Stage::Done) {
-                        self.stage = Stage::Over(ended);
+                        self.stage = Stage::Over(match persistence {
+                            Persistence::Stored => ended,
+                            Persistence::NotStored => self.end_unstored(ended),
+                        });
                     }
                 }
-                Stage::Begun(kept) => {
-                    ready!(kept.as_mut().poll(context));
+                Stage::Begun(written) => {
+                    ready!(written.as_mut().poll(context));
                     self.stage = Stage::Running;
                     self.output.tell("response.in_progress", &self.head, &Outcome::begun(Status::InProgress));
                     self.show_progress();
@@ -270,7 +287,7 @@ impl Responding {
         match ready!(choice.poll_step(context, |piece| output.add(&piece))) {
             Step::On => {}
             Step::Ended(End::Failed(error)) => self.fail(error),
-            Step::Ended(End::Said | End::ToolsWanted) => self.end(Status::Completed, None, None),
+            Step::Ended(End::Said | End::ToolsWanted) => self.end(Status::Completed, None),
         }
         Poll::Ready(())
     }
@@ -281,43 +298,79 @@ impl Responding {
         if let (Some(entry), Some(at)) = (&self.entry, self.choice.at()) {
             entry.live().begin(&at.turn);
         }
+        let Some(keeping) = self.keeping_on() else { return };
+        let object = self.head.to_json(&Outcome::begun(Status::InProgress));
+        // Until its end its thread holds what was asked, and whoever finds that end adds it.
+        let asked = self.choice.question();
+        keeping.note(&self.head, Status::InProgress, &object, Place { history: Some(&asked), ..self.place() });
         if self.audience == Audience::Later {
-            self.stage = self.commit(Status::InProgress, None).map_or(Stage::Running, Stage::Begun);
-        } else if let Some(keeping) = self.keeping_on() {
-            let object = self.object(Status::InProgress, None);
-            let asked = self.choice.question();
-            keeping.note(&self.head, Status::InProgress, &object, Place { history: Some(&asked), ..self.place() });
+            let store = keeping.store.clone();
+            self.stage = Stage::Begun(Box::pin(async move {
+                timeout(KEEP_TIMEOUT, store.flush()).await.ok();
+            }));
         }
     }
 
     fn fail(&mut self, error: Error) {
         self.answering.span.in_scope(|| error.log());
-        match incomplete_reason(&error) {
-            Some(reason) => self.end(Status::Incomplete, Some(error), Some(reason)),
-            None => self.end(Status::Failed, Some(error), None),
-        }
+        let status = if incomplete_reason(&error).is_some() { Status::Incomplete } else { Status::Failed };
+        self.end(status, Some(error));
     }
 
-    fn end(&mut self, status: Status, failure: Option<Error>, reason: Option<&'static str>) {
+    fn end(&mut self, status: Status, failure: Option<Error>) {
         let goes_on = self.goes_on(failure.as_ref());
         if goes_on && self.audience == Audience::Later {
             self.stage = Stage::Left;
             return;
         }
         self.output.end(status);
-        let usage: Option<Usage> = self.choice.usage();
-        let error = failure.as_ref().filter(|_| status == Status::Failed);
-        let outcome = Outcome { status, output: self.output.items(), usage: usage.as_ref(), error, reason };
-        let object = self.head.to_json(&outcome);
-        self.show(status, &object);
         // What was refused before it began is nobody's; and of a turn that goes on the next start finds the end.
-        let is_worth_keeping = !goes_on && (self.choice.has_begun() || self.audience == Audience::Later);
-        let kept = if is_worth_keeping { self.commit(status, Some(&object)) } else { None };
+        let is_refused = !self.choice.has_begun() && self.audience != Audience::Later;
+        if is_refused && self.keeping.is_some() {
+            self.head = self.head.unstored();
+        }
+        let object = self.object(status, failure.as_ref());
         let ended = Ended { status, object, failure };
-        self.stage = match kept {
-            Some(kept) => Stage::Keeping(kept, ended),
+        let storing =
+            self.keeping_on().filter(|_| !goes_on && !is_refused).map(|keeping| self.store_end(keeping, &ended));
+        self.stage = match storing {
+            Some(storing) => Stage::Keeping(storing, ended),
             None => Stage::Over(ended),
         };
+    }
+
+    /// As it ends.
+    fn object(&self, status: Status, failure: Option<&Error>) -> String {
+        let usage: Option<Usage> = self.choice.usage();
+        let error = failure.filter(|_| status == Status::Failed);
+        let reason = failure.filter(|_| status == Status::Incomplete).and_then(incomplete_reason);
+        self.head.to_json(&Outcome { status, output: self.output.items(), usage: usage.as_ref(), error, reason })
+    }
+
+    /// Stores its end. Whoever follows one of the background can wait for that; whoever waits for any other hears that it is not stored.
+    fn store_end(&self, keeping: &Keeping, ended: &Ended) -> Pin<Box<dyn Future<Output = Persistence> + Send>> {
+        let Ended { status, object, .. } = ended;
+        let changes = keeping.changes(&self.head, *status, object, self.place(), self.gone_on(*status));
+        let (store, id) = (keeping.store.clone(), self.head.name.id());
+        match self.audience {
+            Audience::Later => Box::pin(commit_when_well(store, id, changes)),
+            Audience::Now | Audience::Connected | Audience::AtTheEnd => Box::pin(commit(store, id, changes)),
+        }
+    }
+
+    /// Its end where that cannot be stored. One of the background is stored already as begun, and has failed.
+    fn end_unstored(&mut self, ended: Ended) -> Ended {
+        let Some(keeping) = &self.keeping else { return ended };
+        if self.audience == Audience::Later {
+            let failure = Error::new(Code::StoreUnavailable, "the response cannot be stored").after_work();
+            let outcome = Outcome { error: Some(&failure), ..Outcome::begun(Status::Failed) };
+            let object = self.head.to_json(&outcome);
+            keeping.note(&self.head, Status::Failed, &object, self.place());
+            return Ended { status: Status::Failed, object, failure: Some(failure) };
+        }
+        keeping.forget(&self.head);
+        self.head = self.head.unstored();
+        Ended { object: self.object(ended.status, ended.failure.as_ref()), ..ended }
     }
 
     /// Whether only we leave its turn, at the end of the server, and not its worker.
@@ -331,15 +384,6 @@ impl Responding {
     /// How it is kept, unless nothing is to be kept of it, or it was deleted.
     fn keeping_on(&self) -> Option<&Keeping> {
         self.keeping.as_ref().filter(|_| self.entry.as_ref().is_some_and(Entry::is_listed))
-    }
-
-    fn commit(&self, status: Status, object: Option<&str>) -> Option<Kept> {
-        let object = self.object(status, object);
-        // Until its end its thread holds what was asked, and whoever finds that end adds it.
-        let asked = (!status.is_over()).then(|| self.choice.question());
-        let place = self.place();
-        let place = Place { history: asked.as_deref().or(place.history), ..place };
-        Some(Box::pin(self.keeping_on()?.commit(&self.head, status, &object, place, self.gone_on(status))))
     }
 
     /// Its conversation with it, once it is complete.
@@ -365,11 +409,6 @@ impl Responding {
     fn place(&self) -> Place<'_> {
         let history = self.choice.history();
         self.choice.at().map_or_else(Place::default, |at| Place { thread: &at.thread, turn: &at.turn, history })
-    }
-
-    /// As it is given, or else as it begins.
-    fn object<'a>(&self, status: Status, object: Option<&'a str>) -> Cow<'a, str> {
-        object.map_or_else(|| self.head.to_json(&Outcome::begun(status)).into(), Cow::Borrowed)
     }
 }
 

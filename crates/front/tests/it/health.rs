@@ -81,7 +81,7 @@ async fn what_rules_decide_never_counts_as_pending() {
 }
 
 /// Writes until nothing more fits, however small.
-async fn fill(store: &Store) -> store::WriteError {
+pub(crate) async fn fill(store: &Store) -> store::WriteError {
     let (mut number, mut bytes) = (0, 64 * 1024);
     loop {
         number += 1;

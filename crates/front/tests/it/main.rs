@@ -12,6 +12,7 @@ mod cors;
 mod edge;
 mod feed;
 mod frames;
+mod full_disk;
 mod health;
 mod http;
 mod keys;

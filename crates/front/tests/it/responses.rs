@@ -33,17 +33,17 @@ async fn house_of(plan: Plan, directory: TempDir) -> House {
     House::of(plan, directory, listener, Settings::default(), approvals::Settings::default()).await
 }
 
-async fn create(caller: &Caller, request: &Value) -> Value {
+pub(crate) async fn create(caller: &Caller, request: &Value) -> Value {
     let answer = caller.post("/v1/responses", &request.to_string()).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     answer.json()
 }
 
-async fn retrieve(caller: &Caller, response: &Value) -> Value {
+pub(crate) async fn retrieve(caller: &Caller, response: &Value) -> Value {
     caller.get(&path_of(response)).await.json()
 }
 
-fn path_of(response: &Value) -> String {
+pub(crate) fn path_of(response: &Value) -> String {
     format!("/v1/responses/{}", response["id"].as_str().unwrap())
 }
 

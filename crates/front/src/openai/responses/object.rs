@@ -123,6 +123,13 @@ impl Head {
         Self { name, created_at, asked: asked[1..asked.len() - 1].into() }
     }
 
+    /// The same of a response that is not stored, although that was asked for.
+    pub(crate) fn unstored(&self) -> Self {
+        let mut asked: Value = serde_json::from_str(&format!("{{{}}}", self.asked)).unwrap_or_default();
+        asked["store"] = false.into();
+        Self::new(self.name.clone(), self.created_at, &asked)
+    }
+
     /// The whole object.
     pub(crate) fn write(&self, outcome: &Outcome<'_>, out: &mut String) {
         let Outcome { status, output, usage, error, reason } = outcome;
@@ -180,7 +187,22 @@ fn json_of(value: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Name;
+    use serde_json::{Value, json};
+
+    use super::{Head, Name, Outcome, Status};
+
+    #[test]
+    fn a_response_that_is_not_stored_says_so_and_is_the_same_otherwise() {
+        let asked = json!({"metadata": {"store": "\"store\":true"}, "model": "m", "store": true});
+        let head = Head::new(Name::new(), 7, &asked);
+        let object = |head: &Head| -> Value {
+            serde_json::from_str(&head.to_json(&Outcome::begun(Status::InProgress))).unwrap()
+        };
+        let mut expected = object(&head);
+        assert_eq!(expected["store"], true);
+        expected["store"] = json!(false);
+        assert_eq!(object(&head.unstored()), expected);
+    }
 
     #[test]
     fn an_item_leads_back_to_its_response() {

@@ -57,8 +57,8 @@ the agent did itself stays on its thread. An item that is only named (`item_refe
 
 There are no events of other types than those of the public API: some clients break on them. A worker does not tell a refusal apart from
 any other text, so there are no `refusal` parts: what the model refuses it says in a message. A stream ends with `data: [DONE]`. A failure after the first byte is an `error` event and
-`response.failed`, or `response.incomplete` where the provider refuses the content. The end holds everything that was told, and it is kept
-before it is told: whoever has heard it can go on from it, also after a crash.
+`response.failed`, or `response.incomplete` where the provider refuses the content. The end holds everything that was told, and it is stored
+before it is told: an end with `store: true` can be retrieved and continued, also after a crash.
 
 ## Over a WebSocket
 
@@ -79,6 +79,11 @@ A message is as long as a body may be. A connection lives for `websocket_age_max
 A response belongs to the key that made it; to any other there is none. It is kept for `retention.responses`, and the oldest ones
 go first when there are too many, or when they are too long together (`docs/configuration.md`). With `store: false` there is no record of it, and its thread is
 forgotten as soon as no function call waits there. One that is deleted while others went on from it is hidden, and goes with them.
+
+While the disk is full or cannot be written (`/healthz` says `degraded`), a response is still answered, but its end says `store: false`: it cannot be
+retrieved or continued by its id, not even later. Only the end counts: the events before it repeat what was asked. A request that needs the store is refused with 503 `store_unavailable` and
+`retry-after`: `background`, `conversation`, and `previous_response_id` unless the connection remembers that response or `store` is `false`. A response in the background that runs then stays
+`in_progress` until its end is stored.
 
 Of a conversation that another response of it has left the store only a thread can go on that still holds it; a new thread cannot be told, and
 the request is refused (`previous_response_not_found`).

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::faults::{Fault, Rounds};
 
@@ -59,6 +59,7 @@ fn a_server_on_a_full_disk_goes_on_and_recovers() {
         "[[workers]]\nname = \"main\"\ncommand = \"{worker}\"\n\n[profiles.codex]\napproval_policy = \"untrusted\"\n"
     );
     let server = Server::start_on(disk.path(), &state, &config);
+    let mut responses = vec![respond(&server)];
     let running = server.turn("main", "[[slow 200 5]]");
     let filler = disk.path().join("filler");
     // As much as fits; the error is the point.
@@ -69,6 +70,10 @@ fn a_server_on_a_full_disk_goes_on_and_recovers() {
     assert_eq!(heard.commands, ["declined"], "what cannot be recorded is not approved");
     assert_eq!(server.get("/healthz").body["status"], "degraded");
     assert_eq!(server.hear(&running).status, "completed", "what runs goes on");
+    responses.extend((0..3).map(|_| respond(&server)));
+    check_stored(&server, &responses);
+    let background = server.post("/v1/responses", &json!({"model": "codex", "input": "[[text]]", "background": true}));
+    assert_eq!((background.status, &background.body["error"]["code"]), (503, &json!("store_unavailable")));
     fs::remove_file(&filler).unwrap();
     fault.slowest("well again", until("it is well again", || server.get("/healthz").body["status"] == "ok"));
     let waiting = server.turn("main", "[[shell touch x]]");
@@ -76,8 +81,32 @@ fn a_server_on_a_full_disk_goes_on_and_recovers() {
     let interrupt = format!("/api/turns/{}/interrupt", super::server::text(&waiting["turn"]));
     server.post(&interrupt, &json!({}));
     assert_eq!(server.hear(&waiting).ends, 1);
+    responses.push(respond(&server));
+    let stored = responses.iter().filter(|response| response["store"] == true).count();
+    assert!((2..responses.len()).contains(&stored), "some were stored and some were not: {responses:?}");
+    check_stored(&server, &responses);
+    server.stop();
+    let server = Server::start_on(disk.path(), &state, &config);
+    check_stored(&server, &responses);
+    fault.count("responses told as stored", stored as u64);
     server.stop();
     fault.held();
+}
+
+/// A response with a request that is longer than what room a full disk may have left.
+fn respond(server: &Server<'_>) -> Value {
+    let request = json!({"model": "codex", "input": "[[text]]", "instructions": "x".repeat(50_000)});
+    let answer = server.post("/v1/responses", &request);
+    assert_eq!((answer.status, &answer.body["status"]), (200, &json!("completed")), "{}", answer.body);
+    answer.body
+}
+
+/// Whatever was told as stored is found, and nothing else is.
+fn check_stored(server: &Server<'_>, responses: &[Value]) {
+    for response in responses {
+        let status = if response["store"] == true { 200 } else { 404 };
+        assert_eq!(server.get(&format!("/v1/responses/{}", super::server::text(&response["id"]))).status, status);
+    }
 }
 
 /// A disk of its own in memory, which needs the rights to mount one.
