@@ -79,9 +79,9 @@ impl MemoryLease {
         self.resize(self.bytes.saturating_add(bytes))
     }
 
-    /// Gives back all but so many bytes.
-    pub(crate) fn shrink(&mut self, bytes: usize) {
-        drop(self.split(self.bytes.saturating_sub(bytes)));
+    /// Makes it at least this large.
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), Error> {
+        self.resize(self.bytes.max(bytes))
     }
 
     /// Moves up to so many bytes of it into a lease of their own.

@@ -185,9 +185,8 @@ impl Connection {
                 Ok(())
             }
             Event::Heard(Some(Ok(Message::Text(text)))) => {
-                let handled = self.handle_text(text.into()).await;
-                self.socket.get_mut().release();
-                match handled {
+                self.socket.get_mut().begin_message();
+                match self.handle_text(text.into()).await {
                     Ok(events) => self.send(frames(&events)).await,
                     Err(error) => {
                         error.log();
@@ -196,7 +195,7 @@ impl Connection {
                 }
             }
             Event::Heard(Some(Ok(Message::Binary(_)))) => {
-                self.socket.get_mut().release();
+                self.socket.get_mut().begin_message();
                 let error = Error::new(Code::InvalidValue, "binary messages are not read; send JSON as text");
                 self.send([Message::Text(error.frame().into())]).await
             }

@@ -145,7 +145,7 @@ async fn what_websockets_remember_counts_and_is_given_back() {
     let mut frames = house.operator.frames().await;
     let long = format!("{}[[text]]", "x".repeat(900_000));
     let first = frames.answer(json!({"model": "quiet", "input": long, "store": false})).await;
-    until_memory(&house, |bytes| (900_000..2_000_000).contains(&bytes)).await;
+    until_memory(&house, |bytes| (1_800_000..3_000_000).contains(&bytes)).await;
     let next = json!({"model": "quiet", "input": "[[text]]", "store": false, "previous_response_id": first["id"]});
     frames.answer(next).await;
     frames.close().await;

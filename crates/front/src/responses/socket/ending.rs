@@ -57,7 +57,7 @@ impl End {
     /// Tells it and closes. What still comes is read and dropped until the other side closes too: with something unread, the
     /// connection would take back what was told.
     pub(super) async fn tell(self, mut socket: Socket) {
-        socket.get_mut().release();
+        socket.get_mut().begin_message();
         let telling = async {
             if let Some(error) = self.error() {
                 error.log();

@@ -1,5 +1,5 @@
 //! A stream whose received bytes are counted against the memory budget, because the WebSocket library holds them until
-//! a message is complete.
+//! a message is complete, and keeps a buffer as long as the longest message.
 
 use std::io;
 use std::pin::Pin;
@@ -12,12 +12,15 @@ use crate::memory_budget::MemoryLease;
 /// A stream that fails with `OutOfMemory` when the budget has no room for what it receives.
 pub(super) struct MeteredStream<S> {
     stream: S,
-    received: MemoryLease,
+    /// How much was received of the message that is not complete.
+    received_bytes: usize,
+    /// Of the library's buffer.
+    buffer: MemoryLease,
 }
 
 impl<S> MeteredStream<S> {
-    pub(super) fn new(stream: S, received: MemoryLease) -> Self {
-        Self { stream, received }
+    pub(super) fn new(stream: S, buffer: MemoryLease) -> Self {
+        Self { stream, received_bytes: 0, buffer }
     }
 
     /// The stream itself: what is read of it is not counted.
@@ -25,9 +28,9 @@ impl<S> MeteredStream<S> {
         &mut self.stream
     }
 
-    /// What was received has been handled.
-    pub(super) fn release(&mut self) {
-        self.received.shrink(0);
+    /// A message was received as a whole, and another begins.
+    pub(super) fn begin_message(&mut self) {
+        self.received_bytes = 0;
     }
 }
 
@@ -35,8 +38,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
-        let read = into.filled().len() - before;
-        Poll::Ready(self.received.grow(read).map_err(|_| io::ErrorKind::OutOfMemory.into()))
+        self.received_bytes += into.filled().len() - before;
+        let received_bytes = self.received_bytes;
+        Poll::Ready(self.buffer.grow_to(received_bytes).map_err(|_| io::ErrorKind::OutOfMemory.into()))
     }
 }
 
