@@ -6,7 +6,7 @@ use crate::burst;
 use crate::deeds;
 use crate::faults;
 use crate::items::{Body, Item};
-use crate::play::{Act, Source};
+use crate::play::{self, Act, Source};
 use crate::record::Record;
 use crate::speech::{Event, Happening, Model, Stream};
 use crate::stage::Stage;
@@ -66,6 +66,12 @@ pub(crate) fn perform(thread: &mut Thread, turn: &mut Turn, act: Act, stage: &mu
             }
         }
         Act::Retry(error) => thread.say_in(&turn.id, Happening::Retry(&error), stage),
+        Act::Offline { reports, pause } => {
+            let Some(left) = reports.checked_sub(1) else { return Flow::On };
+            thread.say_in(&turn.id, Happening::Retry(&play::waiting_for_network()), stage);
+            turn.acts.push_front(Act::Offline { reports: left, pause });
+            return Flow::after(pause, stage);
+        }
         Act::Fail(error) => return Flow::End(End::Failed(error)),
         Act::Overflow => thread.is_full = true,
         Act::Hang => return Flow::Never,

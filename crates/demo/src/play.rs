@@ -11,4 +11,5 @@ mod structured;
 pub(crate) use acts::{Act, Patch, PlanStep, Shell, Source, ToolUse};
 pub(crate) use compose::{Scene, compose};
 pub(crate) use marker::last_marker;
+pub(crate) use provider::waiting_for_network;
 pub(crate) use step::{Fault, Rest, Step, StepError};

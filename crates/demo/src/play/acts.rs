@@ -43,6 +43,11 @@ pub(crate) enum Act {
     Tools(Vec<ToolUse>),
     /// The provider failed and is asked again.
     Retry(TurnError),
+    /// The provider cannot be reached, and is asked again so often.
+    Offline {
+        reports: u64,
+        pause: Duration,
+    },
     /// The provider failed for good.
     Fail(TurnError),
     /// The context window is full from now on.

@@ -106,6 +106,10 @@ impl Scene<'_> {
             Step::Quota => acts.extend([Act::RateLimits, Act::Fail(provider::quota())]),
             Step::Drop => self.cut(acts),
             Step::Hang => acts.push(Act::Hang),
+            Step::Offline { reports, pause } => {
+                acts.push(Act::Offline { reports: *reports, pause: *pause });
+                acts.push(Act::Fail(provider::unreachable()));
+            }
             Step::Fault(fault) => self.fault(*fault, acts),
         }
     }

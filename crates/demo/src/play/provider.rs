@@ -42,6 +42,17 @@ pub(super) fn cut() -> (TurnError, TurnError) {
     (reconnecting(None, CUT), error(CUT, json!("other")))
 }
 
+/// A provider that no connection can be made to.
+pub(super) fn unreachable() -> TurnError {
+    error(NO_CONNECTION, json!({"httpConnectionFailed": {"httpStatusCode": null}}))
+}
+
+/// What is said while such a provider is tried again.
+pub(crate) fn waiting_for_network() -> TurnError {
+    TurnError { message: "Reconnecting... waiting for network".to_owned(), ..reconnecting(None, NO_CONNECTION) }
+}
+
+const NO_CONNECTION: &str = "Connection failed: error sending request";
 const CUT: &str = "stream disconnected before completion: stream closed before response.completed";
 const HIGH_DEMAND: &str = "We’re currently experiencing high demand, which may cause temporary errors.";
 const BODY_400: &str = r#"{"error":{"code":"context_length_exceeded","message":"Your input exceeds the context window of this model.","type":"invalid_request_error"}}"#;

@@ -45,6 +45,8 @@ pub(crate) enum Step {
     Drop,
     /// `hang`: the provider never answers.
     Hang,
+    /// `offline N MS`: N reports that the provider is tried again, with a pause after each, then the failure.
+    Offline { reports: u64, pause: Duration },
     /// No marker: a helpful answer.
     Friendly,
     /// What no real worker should do.
@@ -98,8 +100,8 @@ pub(crate) enum StepError {
 
 const NAMES: &[&str] = &[
     "text", "say", "remark", "deltas", "flood", "slow", "see", "reason", "shell", "shellesc", "patch", "plan",
-    "propose", "tool", "tools", "json", "http", "httponce", "ctx", "quota", "drop", "hang", "friendly", "partial",
-    "garbage", "utf8", "line", "deep", "crash", "stderr", "orphan", "sigterm", "answers", "overload",
+    "propose", "tool", "tools", "json", "http", "httponce", "ctx", "quota", "drop", "hang", "offline", "friendly",
+    "partial", "garbage", "utf8", "line", "deep", "crash", "stderr", "orphan", "sigterm", "answers", "overload",
 ];
 
 impl Step {
@@ -141,6 +143,7 @@ impl Step {
             "quota" => Self::Quota,
             "drop" => Self::Drop,
             "hang" => Self::Hang,
+            "offline" => Self::Offline { reports: reader.number(0, 5)?, pause: reader.milliseconds(1, 200)? },
             "friendly" => Self::Friendly,
             _ => Self::Fault(Fault::parse(name, &reader)?),
         })

@@ -89,7 +89,7 @@ fn unknown_step_is_named_with_its_line() {
               |
             2 | steps = ["text", "dance"]
               |         ^^^^^^^^^^^^^^^^^
-            unknown step `dance`; steps are text, say, remark, deltas, flood, slow, see, reason, shell, shellesc, patch, plan, propose, tool, tools, json, http, httponce, ctx, quota, drop, hang, friendly, partial, garbage, utf8, line, deep, crash, stderr, orphan, sigterm, answers, overload
+            unknown step `dance`; steps are text, say, remark, deltas, flood, slow, see, reason, shell, shellesc, patch, plan, propose, tool, tools, json, http, httponce, ctx, quota, drop, hang, offline, friendly, partial, garbage, utf8, line, deep, crash, stderr, orphan, sigterm, answers, overload
         "#]],
     );
 }
