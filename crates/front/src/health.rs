@@ -53,11 +53,35 @@ pub(crate) async fn alive(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
         StoreHealth::Well => Vec::new(),
         StoreHealth::Degraded { reason } => vec![format!("store: {reason}")],
     };
+    reasons.extend(impairments(&desk.pool.readiness(), &desk.pool.workers()));
     // Why is for operators: it may quote what the server wrote.
     let failed = desk.tools.states().into_iter().filter(|(_, state)| *state == ServerState::Failed);
     reasons.extend(failed.map(|(server, _)| format!("tool server {server}: failed")));
     let status = if reasons.is_empty() { "ok" } else { "degraded" };
     Json(Health { status, version: desk.version.clone(), reasons })
+}
+
+/// What is wrong with the workers, in words for anybody: why they ended may quote their stderr, and is for operators.
+fn impairments(groups: &[GroupView], workers: &[WorkerView]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for group in groups {
+        let own = || workers.iter().filter(|worker| worker.group == group.name);
+        let has_ended = |worker: &WorkerView| match worker.state {
+            WorkerState::Failed | WorkerState::Restarting | WorkerState::Retiring => true,
+            // The first start is not an impairment.
+            WorkerState::Starting => worker.restarts > 0,
+            WorkerState::Ready | WorkerState::Stopped => false,
+        };
+        let failed = own().filter(|worker| worker.state == WorkerState::Failed);
+        reasons.extend(failed.map(|worker| format!("worker {}: failed", worker.name)));
+        if group.ready == 0 && own().any(has_ended) {
+            reasons.push(format!("group {}: no worker is ready", group.name));
+        }
+        if group.cannot_reach_provider {
+            reasons.push(format!("group {}: the model provider cannot be reached", group.name));
+        }
+    }
+    reasons
 }
 
 /// 503 until every group takes turns, and while draining.
@@ -87,4 +111,67 @@ pub(crate) async fn metrics(State(desk): State<Arc<Desk>>) -> impl IntoResponse 
     let metrics = desk.feed.metrics();
     metrics.look(&desk);
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.to_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    /// Tells what is wrong with workers such as `main-0 failed`; a number behind the state says how often it was restarted.
+    fn check(workers: &str, expect: &Expect) {
+        let workers: Vec<WorkerView> =
+            workers.lines().map(str::trim).filter(|line| !line.is_empty()).map(view).collect();
+        let ready = workers.iter().filter(|worker| worker.state == WorkerState::Ready).count();
+        let group = GroupView {
+            name: "main".into(),
+            is_ready: ready > 0,
+            ready,
+            count: workers.len(),
+            missing: Vec::new(),
+            cannot_reach_provider: false,
+        };
+        expect.assert_eq(&impairments(&[group], &workers).join("\n"));
+    }
+
+    fn view(line: &str) -> WorkerView {
+        let mut words = line.split(' ');
+        let name = words.next().unwrap().into();
+        let states = [WorkerState::Starting, WorkerState::Ready, WorkerState::Restarting, WorkerState::Failed];
+        let state = words.next().unwrap();
+        WorkerView {
+            name,
+            group: "main".into(),
+            state: states.into_iter().find(|known| crate::words::worker_state(*known) == state).unwrap(),
+            reason: Some("stderr of /home/somebody".into()),
+            since: 0,
+            retry_at: None,
+            pid: None,
+            user_agent: None,
+            dialect: None,
+            transport: "stdio",
+            turns: 0,
+            turns_parked: 0,
+            turns_max: 1,
+            threads_loaded: 0,
+            restarts: words.next().map_or(0, |number| number.parse().unwrap()),
+        }
+    }
+
+    #[test]
+    fn a_group_is_impaired_by_ends_and_not_by_its_first_start() {
+        check("main-0 starting", &expect![""]);
+        check("main-0 ready 7", &expect![""]);
+        check("main-0 starting 1", &expect!["group main: no worker is ready"]);
+        check("main-0 restarting", &expect!["group main: no worker is ready"]);
+        check(
+            "main-0 failed 2",
+            &expect![[r#"
+            worker main-0: failed
+            group main: no worker is ready"#]],
+        );
+        check("main-0 ready\nmain-1 restarting 1", &expect![""]);
+        check("main-0 ready\nmain-1 failed 2", &expect!["worker main-1: failed"]);
+    }
 }

@@ -195,7 +195,8 @@ impl Metrics {
     pub(crate) fn count_workers(&self, notice: &workers::Notice) {
         use workers::{Notice, WorkerState};
         match notice {
-            Notice::WorkerState { group, state: WorkerState::Restarting, .. } => {
+            // Also one that has failed is started again.
+            Notice::WorkerState { group, state: WorkerState::Restarting | WorkerState::Failed, .. } => {
                 self.restarts.get_or_create(&Group { group: group.to_string() }).inc();
             }
             Notice::TurnEnded { at, status, .. } => {

@@ -79,7 +79,7 @@ pub use limits::Limits;
 pub use lineage::{ControlPeerPolicy, PeerRefusal, forbid_inspection};
 pub use process::Process;
 pub use reason::EndReason;
-pub use restarts::{RestartPolicy, Restarts, Verdict};
+pub use restarts::{AfterFailure, RestartPolicy, Restarts, Verdict};
 pub use rlimits::Rlimits;
 pub use socket_holder::{HolderEvidence, SocketHolder};
 pub use socket_path::SocketPath;

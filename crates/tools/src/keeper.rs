@@ -96,13 +96,13 @@ impl Keeper {
                 self.set_state(ServerState::Restarting, Some(words.into()));
                 timeout_at(at.into(), self.post.wished()).await.unwrap_or(Wish::Keep)
             }
-            Verdict::GiveUp(_) if self.may_cure_itself(reason) => {
+            Verdict::Fail { .. } if self.may_cure_itself(reason) => {
                 restarts.reset();
                 self.set_state(ServerState::Restarting, Some(words.into()));
                 let at = Instant::now() + self.post.server.restart.policy().wait_max;
                 timeout_at(at.into(), self.post.wished()).await.unwrap_or(Wish::Keep)
             }
-            Verdict::GiveUp(why) => {
+            Verdict::Fail { why, .. } => {
                 self.set_state(ServerState::Failed, Some(format!("{why}: {words}").into()));
                 self.post.wished().await
             }

@@ -398,7 +398,7 @@ impl Board {
         }
     }
 
-    /// Orders for a group that has no worker left wait for nothing.
+    /// Orders for a group whose workers have all failed would wait for minutes.
     fn refuse_the_hopeless(&mut self) {
         let hopeless = self.waits.iter().filter(|(_, wait)| wait.outcome.is_none());
         let hopeless: Vec<_> =
@@ -417,7 +417,7 @@ impl Board {
         }
     }
 
-    /// Why no worker of a group will ever take a turn, if that is so.
+    /// Why no worker of a group takes a turn for minutes, if that is so.
     fn failure_of(&self, group: usize) -> Option<Box<str>> {
         let mut failure = None;
         for slot in self.slots.iter().filter(|slot| slot.group == group) {

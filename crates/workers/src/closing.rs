@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use codex::{TurnError, TurnStatus};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::parked::{Ask, Asks, Heard};
 use crate::post::{Link, Post, Wish};
 use crate::running::Running;
 use crate::shared::Shared;
+use crate::stall_clock::StallClock;
 use crate::turn::Turn;
 
 impl Shared {
@@ -87,6 +88,7 @@ async fn until_idle(shared: &Shared, post: &Post) {
 
 async fn run_on(shared: Arc<Shared>, mut running: Running, mut asks: Asks) {
     let (turn, thread) = (Arc::clone(&running.at.turn), Arc::clone(&running.at.thread));
+    let mut clock = StallClock::new(Instant::now());
     loop {
         let event = std::future::poll_fn(|context| running.poll(context));
         let event = tokio::select! {
@@ -102,17 +104,18 @@ async fn run_on(shared: Arc<Shared>, mut running: Running, mut asks: Asks) {
                     break;
                 }
             },
-            event = timeout(shared.limits().stall_timeout, event) => event,
+            event = timeout_at(clock.due(shared.limits()), event) => event,
         };
-        match event {
+        let failure = match event {
             Ok(None) => break,
-            Ok(Some(_)) if running.is_waiting() => return shared.settle(running, asks),
-            Ok(Some(_)) => {}
-            Err(_) if running.is_waiting() => return shared.settle(running, asks),
-            Err(_) => {
-                shared.close(running);
-                break;
-            }
+            Ok(Some(_)) | Err(_) if running.is_waiting() => return shared.settle(running, asks),
+            Ok(Some(event)) => clock.handle_event(&event, shared.limits(), Instant::now()),
+            Err(_) => Some(clock.stalled(shared.limits())),
+        };
+        if let Some(error) = failure {
+            running.end(TurnStatus::Failed, Some(error));
+            shared.close(running);
+            break;
         }
     }
     shared.parked().stopped(&turn);

@@ -146,6 +146,9 @@ impl Confinement<'_> {
         for feature in ["features.goals", "features.multi_agent"] {
             options.config.insert(feature.into(), false.into());
         }
+        // By default Codex tries a model provider that it cannot connect to for ever. How often it tries one that answers stays
+        // as the operator has configured it.
+        options.config.insert("features.unbounded_connection_retries".into(), false.into());
         let trust = self.trust(workspace);
         options.config.insert("projects".into(), projects(workspace, trust));
         match self.worker {

@@ -5,11 +5,11 @@ mod reach;
 mod reattach;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use codex::abilities::{Ability, Dialect};
 use codex::{CallError, Client, ConnectionEvent, End, StartError};
-use supervise::{EndReason, RestartPolicy, Restarts, Verdict};
+use supervise::{EndReason, Restarts, Verdict};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout, timeout_at};
 
@@ -59,7 +59,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub(crate) async fn keep(self) {
-        let mut restarts = Restarts::new(RestartPolicy::WORKER);
+        let mut restarts = Restarts::new(self.shared.limits().restart);
         if let Transport::Stdio = self.shared.group(&self.post).transport {
             // Its worker is gone with the Switchboard that had it: nobody should decide what nobody will hear.
             self.orphan_what_is_not_asked(None).await;
@@ -93,22 +93,22 @@ impl Keeper {
         }
     }
 
-    /// What follows from an end that nobody wished for: when to start again, or that it is not worth while.
+    /// What follows from an end that nobody wished for: when to start again.
     fn after(&self, restarts: &mut Restarts, reason: &EndReason, uptime: Duration, words: &str) -> Again {
         match restarts.handle_end(reason, uptime, fastrand::f64(), Instant::now()) {
             Verdict::RestartAt(at) => {
                 self.gone(WorkerState::Restarting, Standing::Away, words.into());
                 Again::At(at)
             }
-            Verdict::GiveUp(_) if self.may_cure_itself(reason) => {
+            Verdict::Fail { .. } if self.may_cure_itself(reason) => {
                 restarts.reset();
                 self.gone(WorkerState::Restarting, Standing::Away, words.into());
-                Again::At(Instant::now() + RestartPolicy::WORKER.wait_max)
+                Again::At(Instant::now() + self.shared.limits().restart.wait_max)
             }
-            Verdict::GiveUp(why) => {
+            Verdict::Fail { why, retry_at } => {
                 let why: Box<str> = format!("{why}: {words}").into();
                 self.gone(WorkerState::Failed, Standing::Failed(why.clone()), why);
-                Again::WhenWished
+                retry_at.map_or(Again::WhenWished, Again::At)
             }
         }
     }
@@ -122,7 +122,11 @@ impl Keeper {
     async fn wait(&self, again: Again) -> Wish {
         match again {
             Again::Now => Wish::Keep,
-            Again::At(at) => timeout_at(at.into(), self.post.wished()).await.unwrap_or(Wish::Keep),
+            Again::At(at) => {
+                let wait = at.saturating_duration_since(Instant::now());
+                self.post.set_status(|status| status.retry_at = Some(SystemTime::now() + wait));
+                timeout_at(at.into(), self.post.wished()).await.unwrap_or(Wish::Keep)
+            }
             Again::WhenWished => self.post.wished().await,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use supervise::RestartPolicy;
+
 /// How much the pool holds, and how long it waits.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -9,8 +11,11 @@ pub struct Limits {
     pub queue_max: usize,
     /// How long an order waits for its place, if it does not say.
     pub queue_timeout: Duration,
-    /// How long a running turn may say nothing while nothing is waited for. Reasoning models are silent for minutes.
+    /// How long a running turn may make no progress while nothing is waited for. Reasoning models are silent for minutes.
     pub stall_timeout: Duration,
+    /// How long a worker may report of a turn that it cannot reach the model provider and tries again. Codex with its default
+    /// retries takes 25 s to fail such a turn by itself.
+    pub provider_retry_timeout: Duration,
     /// How long the end of an interrupted turn may take to be told; the real worker takes some milliseconds.
     pub interrupt_timeout: Duration,
     /// How long a worker may take to answer a call. One that has not is asked whether it is alive.
@@ -19,6 +24,8 @@ pub struct Limits {
     pub ping_timeout: Duration,
     /// How long a worker with a turn that never ends is left to its other turns, before it is restarted.
     pub retire_timeout: Duration,
+    /// When a worker that has ended is started again.
+    pub restart: RestartPolicy,
     /// How long a turn waits for the result of a caller's tool.
     pub tool_call_timeout: Duration,
     /// How long a thread may be unused before it is put away.
@@ -42,10 +49,12 @@ impl Default for Limits {
             queue_max: 256,
             queue_timeout: Duration::from_secs(60),
             stall_timeout: Duration::from_secs(10 * 60),
+            provider_retry_timeout: Duration::from_secs(60),
             interrupt_timeout: Duration::from_secs(10),
             call_timeout: Duration::from_secs(30),
             ping_timeout: Duration::from_secs(5),
             retire_timeout: Duration::from_secs(60),
+            restart: RestartPolicy::WORKER,
             tool_call_timeout: Duration::from_secs(60 * 60),
             thread_idle_max: Duration::from_hours(30 * 24),
             parked_max: 256,

@@ -21,6 +21,7 @@ use crate::notice::Notify;
 use crate::parked::{NoSuchCall, ToolResult};
 use crate::plan::{Caller, Order, Plan, ThreadChoice, Transport};
 use crate::post::{Post, Wish, lock};
+use crate::provider::ProviderState;
 use crate::record;
 use crate::refused::Refused;
 use crate::shared::Shared;
@@ -78,6 +79,7 @@ impl Pool {
             ledger.add_user(user.uid());
         }
         let board = Board::new(slots, plan.limits.queue_max);
+        let providers = Mutex::new(vec![ProviderState::default(); plan.groups.len()]);
         let shared = Arc::new(Shared {
             plan,
             posts,
@@ -86,6 +88,7 @@ impl Pool {
             words: Mutex::default(),
             tips_loaded: watch::Sender::new(false),
             tips: Mutex::new(Tips::new(TIPS_MAX)),
+            providers,
             store,
             approvals,
             ledger,
@@ -184,7 +187,8 @@ impl Pool {
     #[must_use]
     pub fn readiness(&self) -> Vec<GroupView> {
         let workers = self.workers();
-        let groups = self.shared.plan.groups.iter().map(|group| {
+        let providers = lock(&self.shared.providers).clone();
+        let groups = self.shared.plan.groups.iter().zip(providers).map(|(group, provider)| {
             let of_group = || workers.iter().filter(|worker| worker.group == group.name);
             let ready = of_group().filter(|worker| worker.state == WorkerState::Ready).count();
             let missing = of_group().filter(|worker| worker.state != WorkerState::Ready).map(WorkerView::lack);
@@ -194,6 +198,7 @@ impl Pool {
                 ready,
                 count: group.count,
                 missing: missing.collect(),
+                cannot_reach_provider: provider == ProviderState::Unreachable,
             }
         });
         groups.collect()
@@ -347,6 +352,7 @@ impl Pool {
             state: status.state,
             reason: status.reason,
             since: unix_ms(status.since),
+            retry_at: status.retry_at.map(unix_ms),
             pid: status.pid,
             user_agent: link.as_ref().map(|link| link.client.greeting().user_agent.clone()),
             dialect: link.as_ref().map(|link| dialect(&link.client)),

@@ -31,6 +31,8 @@ pub(crate) struct Status {
     pub(crate) state: WorkerState,
     pub(crate) reason: Option<Box<str>>,
     pub(crate) since: SystemTime,
+    /// When it is started again, if that is known.
+    pub(crate) retry_at: Option<SystemTime>,
     pub(crate) pid: Option<u32>,
     pub(crate) restarts: u64,
 }
@@ -78,8 +80,14 @@ pub(crate) struct Loaded {
 
 impl Post {
     pub(crate) fn new(slot: SlotId, group: usize, name: &str) -> Self {
-        let status =
-            Status { state: WorkerState::Starting, reason: None, since: SystemTime::now(), pid: None, restarts: 0 };
+        let status = Status {
+            state: WorkerState::Starting,
+            reason: None,
+            since: SystemTime::now(),
+            retry_at: None,
+            pid: None,
+            restarts: 0,
+        };
         Self {
             slot,
             group,
@@ -133,6 +141,11 @@ impl Post {
             }
             is_new
         });
+    }
+
+    /// Whether the pool stops, and its worker with it.
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.wish.borrow() == Wish::Stop
     }
 
     /// Waits for a wish, and takes it; a stop stays. Cancel-safe.

@@ -26,7 +26,7 @@ pub enum Refused {
         /// The names that there are.
         known: Vec<Box<str>>,
     },
-    /// No worker of the group runs, and none will be started by itself.
+    /// All workers of the group have failed, and none is started again for now.
     #[error("no worker of the group runs: {reason}")]
     NotReady {
         /// Why.

@@ -16,6 +16,7 @@ use crate::board::LeaseId;
 use crate::notice::{At, Notice};
 use crate::plan::Afterwards;
 use crate::post::{Link, Persistence, Post};
+use crate::provider::ProviderState;
 use crate::shared::Shared;
 use crate::view::unix_ms;
 
@@ -181,6 +182,9 @@ impl Running {
             Afterwards::Goes => self.forget_thread(),
         }
         self.write_usage(&Usage::default(), 1);
+        if let Some(state) = ProviderState::after_turn(status, error.as_ref()) {
+            self.place.shared.set_provider_state(&self.post, state);
+        }
         self.tell(Notice::TurnEnded { at: self.at.clone(), status, error: error.clone() });
         TurnEvent::TurnEnded { status, error }
     }
@@ -218,9 +222,12 @@ impl Running {
             let lead = if at == 0 { "; begun: " } else { ", " };
             write!(details, "{lead}{count} × {kind}").expect("a string can be written to");
         }
-        let gone = || "the worker, or the connection to it, was gone before the turn ended".into();
-        let message = error.map_or_else(gone, |error| error.message);
-        TurnError { message, kind: Some("worker_lost".into()), http_status: None, details: Some(details.into()) }
+        let (kind, gone) = match self.post.is_stopping() {
+            true => ("server_stopping", "the server stopped before the turn ended"),
+            false => ("worker_lost", "the worker, or the connection to it, was gone before the turn ended"),
+        };
+        let message = error.map_or_else(|| gone.into(), |error| error.message);
+        TurnError { message, kind: Some(kind.into()), http_status: None, details: Some(details.into()) }
     }
 
     fn write_down(&self, state: store::TurnState) {

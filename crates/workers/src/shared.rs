@@ -16,6 +16,7 @@ use crate::notice::{Notice, Notify};
 use crate::parked::Parked;
 use crate::plan::{Group, Plan};
 use crate::post::{Post, lock};
+use crate::provider::ProviderState;
 use crate::tips::Tips;
 use crate::view::WorkerState;
 use crate::words::Words;
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     /// Whether the tips that were kept are read.
     pub(crate) tips_loaded: watch::Sender<bool>,
     pub(crate) tips: Mutex<Tips>,
+    /// Of each group.
+    pub(crate) providers: Mutex<Vec<ProviderState>>,
     pub(crate) store: Store,
     pub(crate) approvals: Approvals,
     pub(crate) ledger: Ledger,
@@ -103,12 +106,26 @@ impl Shared {
         unread.spawn_on(ending, &self.runtime);
     }
 
+    /// What a turn on a worker has shown of the model provider.
+    pub(crate) fn set_provider_state(&self, post: &Post, state: ProviderState) {
+        let before = std::mem::replace(&mut lock(&self.providers)[post.group], state);
+        let group = &*self.group(post).name;
+        match (before, state) {
+            (ProviderState::Reachable, ProviderState::Unreachable) => {
+                tracing::warn!(group, "model provider unreachable");
+            }
+            (ProviderState::Unreachable, ProviderState::Reachable) => tracing::info!(group, "model provider reachable"),
+            _ => {}
+        }
+    }
+
     /// A worker is in another state, and everybody is told.
     pub(crate) fn set_state(&self, post: &Post, state: WorkerState, reason: Option<Box<str>>) {
         post.set_status(|status| {
             status.state = state;
             status.reason.clone_from(&reason);
             status.since = SystemTime::now();
+            status.retry_at = None;
         });
         let (worker, group) = ((&*post.name).into(), self.group(post).name.clone());
         (self.notify)(Notice::WorkerState { worker, group, state, reason });

@@ -14,6 +14,7 @@ use crate::notice::At;
 use crate::parked::{NoSuchCall, ToolResult};
 use crate::running::Running;
 use crate::shared::Shared;
+use crate::stall_clock::StallClock;
 
 /// How often to look whether a request that is not on record yet is still open.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,8 +26,7 @@ pub struct Turn {
     running: Option<Running>,
     at: At,
     shared: Arc<Shared>,
-    /// When something was last told.
-    told: Instant,
+    clock: StallClock,
     /// Until when an interrupt may take to end it.
     interrupted_until: Option<Instant>,
     timer: Pin<Box<Sleep>>,
@@ -36,7 +36,14 @@ impl Turn {
     pub(crate) fn new(running: Running, shared: Arc<Shared>) -> Self {
         let at = running.at.clone();
         let timer = Box::pin(sleep(shared.limits().stall_timeout));
-        Self { running: Some(running), at, shared, told: Instant::now(), interrupted_until: None, timer }
+        Self {
+            running: Some(running),
+            at,
+            shared,
+            clock: StallClock::new(Instant::now()),
+            interrupted_until: None,
+            timer,
+        }
     }
 
     /// Where it runs, and for whom.
@@ -148,10 +155,13 @@ impl Turn {
     }
 
     fn told(&mut self, mut event: TurnEvent) -> Option<TurnEvent> {
-        self.told = Instant::now();
+        let now = Instant::now();
+        if let Some(error) = self.clock.handle_event(&event, self.shared.limits(), now) {
+            return Some(self.fail(error));
+        }
         match &mut event {
             TurnEvent::ApprovalWanted { .. } | TurnEvent::ToolWanted { .. } => {
-                self.timer.as_mut().reset(self.told + LOOK_INTERVAL);
+                self.timer.as_mut().reset(now + LOOK_INTERVAL);
                 self.running.as_mut().expect("nothing is told after the end").held = Some(event);
                 return None;
             }
@@ -167,12 +177,12 @@ impl Turn {
         Some(event)
     }
 
-    /// Ends a turn that says nothing for too long although nothing is waited for.
+    /// Ends a turn that makes no progress for too long although nothing is waited for.
     fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<TurnEvent> {
         let stall_timeout = self.shared.limits().stall_timeout;
         while self.timer.as_mut().poll(context).is_ready() {
             let Some(running) = &self.running else { return Poll::Pending };
-            let due = self.told + stall_timeout;
+            let due = self.clock.due(self.shared.limits());
             let due = self.interrupted_until.map_or(due, |until| until.min(due));
             if Instant::now() < due {
                 self.timer.as_mut().reset(due);
@@ -181,7 +191,7 @@ impl Turn {
             } else if running.is_waiting() {
                 self.timer.as_mut().reset(Instant::now() + stall_timeout);
             } else {
-                return Poll::Ready(self.stall());
+                return Poll::Ready(self.fail(self.clock.stalled(self.shared.limits())));
             }
         }
         Poll::Pending
@@ -197,12 +207,9 @@ impl Turn {
         end
     }
 
-    fn stall(&mut self) -> TurnEvent {
-        let mut running = self.running.take().expect("only a running turn stalls");
-        let message =
-            format!("the worker said nothing for {:?}: the turn was ended", self.shared.limits().stall_timeout);
-        let error =
-            TurnError { message: message.into(), kind: Some("stalled".into()), http_status: None, details: None };
+    /// Ends a turn that gets nowhere.
+    fn fail(&mut self, error: TurnError) -> TurnEvent {
+        let mut running = self.running.take().expect("only a running turn fails");
         let end = running.end(TurnStatus::Failed, Some(error));
         self.shared.close(running);
         end

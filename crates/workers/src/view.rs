@@ -16,7 +16,7 @@ pub enum WorkerState {
     Retiring,
     /// It has ended, and is started again after a pause.
     Restarting,
-    /// It is not started again until somebody asks for it.
+    /// It ended too often, or could not be started. It is tried again after minutes, or when somebody asks for it.
     Failed,
     /// It is left alone: the pool has stopped.
     Stopped,
@@ -35,6 +35,8 @@ pub struct WorkerView {
     pub reason: Option<Box<str>>,
     /// Since when, in milliseconds of Unix time.
     pub since: u64,
+    /// When it is started again, in milliseconds of Unix time, while it waits for that.
+    pub retry_at: Option<u64>,
     /// Its process, if it is one of ours.
     pub pid: Option<u32>,
     /// What it says it is.
@@ -84,6 +86,8 @@ pub struct GroupView {
     pub count: usize,
     /// What is missing: for each worker that is not ready, why.
     pub missing: Vec<Box<str>>,
+    /// Whether its last turn that tried the model provider failed to connect.
+    pub cannot_reach_provider: bool,
 }
 
 /// One turn that has a place.

@@ -74,6 +74,8 @@ fn write(line: &Value, whose: &str, out: &mut String) {
 /// Says in a word what a thread is confined to: the paths are those of the machine. The whole of it is tested in `workers`.
 fn shorten(told: &mut Map<String, Value>) {
     let Some(config) = told.get_mut("config").and_then(Value::as_object_mut) else { return };
+    // The same in every thread.
+    config.remove("features.unbounded_connection_retries");
     let permissions = ["default_permissions", "permissions", "projects"].map(|name| config.remove(name)).into_iter();
     let confined = permissions.flatten().find_map(|value| {
         let files = value.get("switchboard")?["filesystem"].as_object()?;

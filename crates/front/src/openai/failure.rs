@@ -10,7 +10,7 @@ use crate::hide_paths::hide_paths;
 
 /// How soon to come back to a model provider that is busy, where it does not say.
 const PROVIDER_RETRY: Duration = Duration::from_secs(20);
-/// How soon a worker that ended has been started again.
+/// How soon a worker, or a server, that ended has been started again.
 const WORKER_RETRY: Duration = Duration::from_secs(5);
 
 /// What an error of a worker comes to.
@@ -24,7 +24,7 @@ pub(crate) enum Comes {
     ByProviderCode,
 }
 
-/// The worker's classes of errors, and our own (the last three).
+/// The worker's classes of errors, and our own (the last five).
 pub(crate) const KINDS: &[(&str, Comes)] = &[
     ("context_window_exceeded", Comes::To(Code::ContextTooLong)),
     ("session_budget_exceeded", Comes::To(Code::InsufficientQuota)),
@@ -49,6 +49,8 @@ pub(crate) const KINDS: &[(&str, Comes)] = &[
     ("response_too_many_failed_attempts", Comes::ByStatus),
     ("other", Comes::ByProviderCode),
     ("worker_lost", Comes::To(Code::WorkerExited)),
+    ("server_stopping", Comes::To(Code::Draining)),
+    ("provider_unreachable", Comes::To(Code::ProviderFailed)),
     ("stalled", Comes::To(Code::Stalled)),
     ("slow_consumer", Comes::To(Code::SlowConsumer)),
 ];
@@ -115,7 +117,7 @@ pub(crate) fn failure(status: TurnStatus, error: Option<&TurnError>) -> Error {
     let told = told.after_work();
     match code {
         Code::ProviderBusy | Code::ProviderOverloaded => told.retry_after(PROVIDER_RETRY),
-        Code::WorkerExited => told.retry_after(WORKER_RETRY),
+        Code::WorkerExited | Code::Draining => told.retry_after(WORKER_RETRY),
         _ => told,
     }
 }
@@ -125,6 +127,7 @@ pub(crate) fn failure(status: TurnStatus, error: Option<&TurnError>) -> Error {
 fn ours(code: Code) -> Option<&'static str> {
     match code {
         Code::WorkerExited => Some("the worker ended before the turn did; another takes its place"),
+        Code::Draining => Some("the server is shutting down; ask again when it is back"),
         Code::ProviderRefusesUs => Some("the model provider refuses this server's login; its operator can renew it"),
         _ => None,
     }

@@ -376,7 +376,7 @@ impl Responding {
     /// Whether only we leave its turn, at the end of the server, and not its worker.
     fn goes_on(&self, failure: Option<&Error>) -> bool {
         let pool = &self.answering.desk.pool;
-        failure.is_some_and(|error| error.code() == Code::WorkerExited)
+        failure.is_some_and(|error| matches!(error.code(), Code::WorkerExited | Code::Draining))
             && pool.is_draining()
             && self.choice.at().is_some_and(|at| pool.outlives_us(&at.worker))
     }

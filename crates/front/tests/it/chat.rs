@@ -49,6 +49,28 @@ async fn ends(feed: &mut Events, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn a_turn_that_outlasts_the_end_of_the_server_is_told_that_it_is_draining() {
+    let house = House::open().await;
+    let mut feed = house.operator.events("/api/events", "").await;
+    let mut stream = house.operator.stream(CHAT, "", &streamed("[[slow 100000 5]]")).await;
+    until_content(&mut stream).await;
+    feed.until("turn_started").await;
+    let question = says("[[slow 100000 5]]").to_string();
+    let whole = house.operator.post(CHAT, &question);
+    let stopping = async {
+        feed.until("turn_started").await;
+        house.pool.drain(Duration::ZERO).await;
+        house.pool.stop().await;
+    };
+    let (whole, ()) = tokio::join!(whole, stopping);
+    assert_eq!(whole.refusal(), "503 draining");
+    let error = stream.rest().await.pop().unwrap();
+    assert_eq!(error["error"]["code"], "draining", "{error}");
+    assert!(error["error"]["message"].as_str().unwrap().contains("shutting down"), "{error}");
+    house.stop().await;
+}
+
+#[tokio::test]
 async fn a_caller_that_goes_takes_its_turn_along() {
     let house = House::open().await;
     let mut feed = house.operator.events("/api/events", "").await;

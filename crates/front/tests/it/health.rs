@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use approvals::{Kind, Rule, Rules, Then};
 use front::Settings;
+use serde_json::json;
 use store::{Change, Store};
+use tempfile::TempDir;
+use testkit::HANG_TIMEOUT;
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
 
 use crate::http::Caller;
-use crate::support::House;
+use crate::support::{House, plan};
 
 #[tokio::test]
 async fn a_server_that_works_says_so_to_anybody() {
@@ -30,6 +35,47 @@ async fn a_server_that_drains_is_not_ready_and_takes_no_turns() {
     let refused = house.operator.post("/api/turns", r#"{"prompt":"a"}"#).await;
     assert_eq!(refused.refusal(), "503 draining");
     assert!(refused.headers.contains("retry-after: "), "{}", refused.headers);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_group_whose_provider_cannot_be_reached_is_a_degraded_server_until_a_turn_succeeds() {
+    let house = House::open().await;
+    let ask = async |prompt: &str| {
+        let body = json!({"model": "quiet", "messages": [{"role": "user", "content": prompt}]});
+        house.operator.post("/v1/chat/completions", &body.to_string()).await
+    };
+    assert_eq!(ask("[[offline 1 1]]").await.refusal(), "502 provider_failed");
+    let health = house.check(&house.operator.get("/healthz").await, "Health").await;
+    let reason = "group main: the model provider cannot be reached";
+    assert_eq!((&health["status"], &health["reasons"]), (&"degraded".into(), &json!([reason])));
+    assert_eq!(house.operator.get("/readyz").await.status, 200);
+    assert_eq!(ask("[[text]]").await.status, 200);
+    assert_eq!(house.operator.get("/healthz").await.json()["status"], "ok");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_fails_is_a_degraded_server_that_tells_anybody_its_name_alone() {
+    let directory = TempDir::new().unwrap();
+    let mut plan = plan(directory.path());
+    plan.groups[0].program = "/nonexistent/secret/codex".into();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let house = House::of_unready(plan, directory, listener, Settings::default()).await;
+    let health = timeout(HANG_TIMEOUT, async {
+        loop {
+            let health = house.operator.get("/healthz").await;
+            assert_eq!(health.status, 200);
+            if health.json()["status"] == "degraded" {
+                return health.json();
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let reasons = &health.await.expect("it fails")["reasons"];
+    assert_eq!(*reasons, json!(["worker main-0: failed", "group main: no worker is ready"]));
+    let worker = &house.operator.get("/api/workers").await.json()["workers"][0];
+    assert!(worker["reason"].as_str().unwrap().contains("/nonexistent/secret/codex"), "{worker}");
     house.stop().await;
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use approvals::Stamp;
 use front::Tls;
 use rustix::fs::{Access, access};
 use serde::Deserialize;
@@ -44,21 +45,25 @@ pub(super) async fn server(state_dir: &Path) -> Option<Vec<Finding>> {
     let finding = match server.look::<Readiness>("/readyz").await {
         Ok((_, Readiness { ready: true })) => Finding::ok(CHECK, format!("runs at {server} and is ready")),
         Ok((_, Readiness { ready: false })) => {
-            let what = format!("runs at {server} and is not ready: {}", missing(&server).await.join("; "));
-            Finding::warning(CHECK, what, "`switchboard workers` shows them, its log says more")
+            Finding::warning(CHECK, format!("runs at {server} and is not ready"), "see below; its log says more")
         }
         Err(error) => Finding::problem(CHECK, error.to_string(), "look at its log, or stop it and start it again"),
     };
-    let store = match server.look::<Health>("/healthz").await {
-        Ok((_, Health { mut reasons })) => {
-            // Of tool servers more is told below.
-            reasons.retain(|reason| !reason.starts_with("tool server "));
-            let advice = "see to what it names; it recovers by itself";
-            (!reasons.is_empty()).then(|| Finding::warning("store", reasons.join("; "), advice))
-        }
-        Err(_) => None,
-    };
-    Some([finding].into_iter().chain(store).chain(pending(&server).await).collect())
+    let workers = server.get::<Workers>("/api/workers").await.map(|answer| answer.workers).unwrap_or_default();
+    let reasons = server.look::<Health>("/healthz").await.map(|(_, health)| health.reasons).unwrap_or_default();
+    let findings = [finding].into_iter().chain(workers.iter().filter_map(Worker::finding));
+    Some(findings.chain(reasons.iter().filter_map(|reason| impairment(reason))).chain(pending(&server).await).collect())
+}
+
+/// What the server says that it lacks, but for workers and tool servers, of which more is told elsewhere.
+fn impairment(reason: &str) -> Option<Finding> {
+    let (what, words) = reason.split_once(": ")?;
+    if what == "store" {
+        return Some(Finding::warning("store", words, "see to what it names; it recovers by itself"));
+    }
+    let group = what.strip_prefix("group ").filter(|_| words.contains("model provider"))?;
+    let advice = "check the network, and the address of the provider in the configuration of its codex_home";
+    Some(Finding::warning(format!("{group}: model provider"), words, advice))
 }
 
 /// Tool servers of its file that wait for an operator.
@@ -75,26 +80,30 @@ struct Readiness {
     ready: bool,
 }
 
-/// Why workers do not run, which only operators are told.
-async fn missing(server: &Server) -> Vec<String> {
-    let workers = server.get::<Workers>("/api/workers").await.map(|answer| answer.workers).unwrap_or_default();
-    let lack = |Worker { name, state, reason }| match reason {
-        Some(reason) => format!("{name} is {state}: {reason}"),
-        None => format!("{name} is {state}"),
-    };
-    workers.into_iter().filter(|worker| worker.state != "ready").map(lack).collect()
-}
-
 #[derive(Deserialize)]
 struct Workers {
     workers: Vec<Worker>,
 }
 
+/// A worker as operators see it.
 #[derive(Deserialize)]
 struct Worker {
     name: String,
     state: String,
     reason: Option<String>,
+    retry_at: Option<i64>,
+}
+
+impl Worker {
+    /// Why it takes no turns, and what to do about it; none if it does.
+    fn finding(&self) -> Option<Finding> {
+        let Self { name, state, reason, retry_at } = self;
+        let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let retry = retry_at.map(|at| format!("; next attempt at {}", Stamp(at))).unwrap_or_default();
+        let advice = format!("see to what it names; `switchboard workers restart {name}` starts it at once");
+        (state != "ready")
+            .then(|| Finding::warning(format!("worker {name}"), format!("{state}{reason}{retry}"), advice))
+    }
 }
 
 #[derive(Deserialize)]
@@ -145,5 +154,41 @@ pub(super) async fn store(state_dir: &Path) -> Finding {
             Finding::ok(CHECK, format!("{} is whole", path.display()))
         }
         Err(error) => Finding::problem(CHECK, error.to_string(), "do what it says, or name another state_dir"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::super::finding::to_text;
+    use super::*;
+
+    #[test]
+    fn a_worker_that_has_failed_is_named_with_its_next_attempt_and_the_command_that_restarts_it() {
+        let failed = Worker {
+            name: "main-0".into(),
+            state: "failed".into(),
+            reason: Some("it ended 3 times".into()),
+            retry_at: Some(1_700_000_000_000),
+        };
+        let ready = Worker { name: "main-1".into(), state: "ready".into(), reason: None, retry_at: None };
+        let workers = [failed, ready];
+        let reasons = [
+            "store: the disk is full",
+            "tool server files: failed",
+            "worker main-0: failed",
+            "group main: no worker is ready",
+            "group main: the model provider cannot be reached",
+        ];
+        let findings = workers.iter().filter_map(Worker::finding).chain(reasons.into_iter().filter_map(impairment));
+        expect![[r#"
+            warning  worker main-0         failed: it ended 3 times; next attempt at 2023-11-14T22:13:20.000Z
+                                           → see to what it names; `switchboard workers restart main-0` starts it at once
+            warning  store                 the disk is full
+                                           → see to what it names; it recovers by itself
+            warning  main: model provider  the model provider cannot be reached
+                                           → check the network, and the address of the provider in the configuration of its codex_home
+        "#]].assert_eq(&to_text(&findings.collect::<Vec<_>>()));
     }
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use approvals::Stamp;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -48,6 +49,10 @@ pub(super) fn list(answer: &Value) -> String {
     for [name, reason] in rows(answer, "workers", ["name", "reason"]).into_iter().filter(|[_, reason]| reason != "–")
     {
         text.push_str(&format!("{name}: {reason}\n"));
+    }
+    let waiting = answer["workers"].as_array().into_iter().flatten();
+    for (worker, at) in waiting.filter_map(|worker| Some((worker, worker["retry_at"].as_i64()?))) {
+        text.push_str(&format!("{}: next attempt at {}\n", cell(&worker["name"]), Stamp(at)));
     }
     text
 }

@@ -43,7 +43,12 @@ fn log_workers(notice: &Notice) {
             let (worker, group, is) = (&**worker, &**group, word(state));
             match state {
                 WorkerState::Failed => {
-                    warn!(worker, group, state = is, "a worker has failed; `switchboard workers` says why");
+                    warn!(
+                        worker,
+                        group,
+                        state = is,
+                        "worker failed; `switchboard workers` says why, and when it is tried again"
+                    );
                 }
                 WorkerState::Restarting | WorkerState::Retiring => warn!(worker, group, state = is, "worker"),
                 WorkerState::Starting | WorkerState::Ready | WorkerState::Stopped => {

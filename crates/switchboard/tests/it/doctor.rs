@@ -80,3 +80,35 @@ fn a_running_server_is_asked_and_its_port_is_its_own() {
     assert!(!ended.stdout.contains("another program"), "{}", ended.stdout);
     served.stop();
 }
+
+#[test]
+fn a_worker_of_a_running_server_that_has_failed_is_told_with_the_command_that_restarts_it() {
+    let state = State::new();
+    let worker = state.worker(&format!("test -e '{}' && exit 7", state.path().join("broken").display()), "");
+    let served = Served::start_with(&state, &["--worker", &worker], &[]);
+    fs::write(state.path().join("broken"), "").unwrap();
+    assert_eq!(served.command(&["workers", "restart", "main-0"]).code(), Some(0));
+    served.wait_until("failed", |served| served.get("/healthz").contains("worker main-0: failed"));
+    let ended = served.command(&["doctor"]);
+    assert!(ended.stdout.contains("is not ready"), "{}", ended.stdout);
+    for part in ["worker main-0", "code 7", "next attempt at ", "`switchboard workers restart main-0`"] {
+        assert!(ended.stdout.contains(part), "{part} in {}", ended.stdout);
+    }
+    let listed = served.command(&["workers"]).stdout;
+    assert!(listed.contains("main-0: next attempt at "), "{listed}");
+    fs::remove_file(state.path().join("broken")).unwrap();
+    assert_eq!(served.command(&["workers", "restart", "main-0"]).code(), Some(0));
+    served.wait_until("well again", |served| served.get("/healthz").contains("\"status\":\"ok\""));
+    served.stop();
+}
+
+#[test]
+fn a_model_provider_that_a_running_server_cannot_reach_is_told() {
+    let state = State::new();
+    let served = Served::start(&state);
+    served.command(&["ask", "[[offline 1 1]]"]);
+    let ended = served.command(&["doctor", "--json"]);
+    let (state, what) = state_of(&ended, "main: model provider");
+    assert_eq!((&*state, &*what), ("warning", "the model provider cannot be reached"));
+    served.stop();
+}

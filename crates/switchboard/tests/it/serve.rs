@@ -109,7 +109,8 @@ fn a_turn_that_outlasts_the_grace_is_lost() {
     asking.wait_for(r#""type":"text""#);
     assert_eq!(served.stop().code(), Some(0));
     let asked = asking.end();
-    assert_eq!(asked.end()["status"], "lost", "{}", asked.stdout);
+    let end = asked.end();
+    assert_eq!((&end["status"], &end["error"]["kind"]), (&"lost".into(), &"server_stopping".into()), "{end}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(crate) enum Standing {
     Ready,
     /// No more in this life: one of its turns never ends.
     Retiring,
-    /// Not until somebody asks for it.
+    /// Not for minutes, unless somebody asks for it.
     Failed(Box<str>),
 }
 

@@ -61,7 +61,7 @@ fn an_agent_reads_everything_but_what_is_private_and_writes_nothing() {
             Deny /var/lib/switchboard
             Read :root
             network false
-            config features.goals features.multi_agent project_doc_max_bytes projects skills.include_instructions
+            config features.goals features.multi_agent features.unbounded_connection_retries project_doc_max_bytes projects skills.include_instructions
             says "Use tabs."
         "#]],
     );
@@ -81,7 +81,7 @@ fn a_writing_agent_has_its_workspace_and_the_temporary_directories() {
             Write :slash_tmp
             Write :tmpdir
             network false
-            config features.goals features.multi_agent project_doc_max_bytes projects skills.include_instructions
+            config features.goals features.multi_agent features.unbounded_connection_retries project_doc_max_bytes projects skills.include_instructions
             says "Use tabs."
         "#]],
     );
@@ -98,7 +98,7 @@ fn full_access_still_leaves_out_what_is_private() {
             Deny /var/lib/switchboard
             Write :root
             network true
-            config features.goals features.multi_agent project_doc_max_bytes projects skills.include_instructions
+            config features.goals features.multi_agent features.unbounded_connection_retries project_doc_max_bytes projects skills.include_instructions
             says "Use tabs."
         "#]],
     );
@@ -125,7 +125,7 @@ fn readable_paths_hide_everything_else() {
             Write /srv/app
             Read :minimal
             network true
-            config features.goals features.multi_agent project_doc_max_bytes projects skills.include_instructions
+            config features.goals features.multi_agent features.unbounded_connection_retries project_doc_max_bytes projects skills.include_instructions
             says "Use tabs."
         "#]],
     );
@@ -141,7 +141,7 @@ fn readable_paths_that_are_missing_open_nothing_instead() {
             Read /srv/app
             Read :minimal
             network false
-            config features.goals features.multi_agent project_doc_max_bytes projects skills.include_instructions
+            config features.goals features.multi_agent features.unbounded_connection_retries project_doc_max_bytes projects skills.include_instructions
             says "Use tabs."
         "#]],
     );
@@ -157,7 +157,7 @@ fn a_trusted_project_brings_its_own_configuration() {
             cwd /srv/app/sub
             Read :root
             network false
-            config features.goals features.multi_agent projects
+            config features.goals features.multi_agent features.unbounded_connection_retries projects
         "#]],
     );
     let applied = Confinement { trusted: &trusted, ..confinement() }
@@ -185,6 +185,7 @@ fn no_directory_above_the_thread_is_trusted() {
     expect![[r#"
         features.goals = false
         features.multi_agent = false
+        features.unbounded_connection_retries = false
         project_doc_max_bytes = 0
         projects = {"/":{"trust_level":"untrusted"},"/srv":{"trust_level":"untrusted"},"/srv/app":{"trust_level":"untrusted"},"/srv/app/sub":{"trust_level":"untrusted"}}
         skills.include_instructions = false
@@ -200,7 +201,7 @@ fn a_plain_model_sees_no_file() {
         &expect![[r#"
             cwd /srv/app/sub
             network false
-            config features.goals features.multi_agent projects
+            config features.goals features.multi_agent features.unbounded_connection_retries projects
         "#]],
     );
 }
@@ -220,7 +221,7 @@ fn an_old_worker_serves_those_who_accept_it() {
         &options(Sandbox::WorkspaceWrite),
         &expect![[r#"
             cwd /srv/app/sub
-            config features.goals features.multi_agent projects
+            config features.goals features.multi_agent features.unbounded_connection_retries projects
         "#]],
     );
 }

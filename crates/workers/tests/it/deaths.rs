@@ -1,7 +1,10 @@
 //! Workers that die, do not start, or start too often.
 
+use std::time::Duration;
+
 use codex::{ApprovalPolicy, ThreadOptions, TurnEvent};
-use workers::{Order, Refused, ThreadChoice, WorkerState};
+use supervise::{AfterFailure, RestartPolicy};
+use workers::{Limits, Order, Refused, ThreadChoice, WorkerState};
 
 use crate::support::{House, Setup, finish, order, order_in, until, until_event};
 
@@ -74,14 +77,38 @@ async fn a_missing_binary_fails_at_once_and_is_tried_again_when_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_dies_at_every_start_is_given_up_with_the_reason() {
+async fn a_worker_that_dies_at_every_start_has_failed_and_is_tried_again_later() {
     let house = House::open(Setup { script: "[process]\nexit_at_start = 3\n".into(), ..Setup::default() }).await;
-    until("it has failed", || house.pool.workers()[0].state == WorkerState::Failed).await;
+    until("it waits for its next start", || {
+        let worker = &house.pool.workers()[0];
+        worker.state == WorkerState::Failed && worker.retry_at.is_some()
+    })
+    .await;
     let worker = &house.pool.workers()[0];
     assert_eq!(worker.restarts, 2);
     let reason = worker.reason.as_ref().unwrap();
     assert!(reason.contains("ended 3 times") && reason.contains("code 3"), "{reason}");
+    assert!(worker.retry_at > Some(worker.since), "{worker:?}");
     assert!(house.pool.readiness()[0].missing[0].contains("has failed"));
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_worker_of_a_group_comes_back_by_itself_however_often_it_has_failed() {
+    let wait = Duration::from_millis(1);
+    let after_failure = AfterFailure::Retry { wait_min: wait, wait_max: wait };
+    let restart = RestartPolicy { wait_min: wait, wait_max: wait, after_failure, ..RestartPolicy::WORKER };
+    let limits = Limits { restart, ..Limits::default() };
+    let script = "[process]\nexit_at_start = 3\n".into();
+    let house = House::open(Setup { script, limits, ..Setup::default() }).await;
+    until("it has failed more than once", || house.pool.workers()[0].restarts > 5).await;
+    let refused = house.try_turn(order("k", "[[text]]")).await.err().unwrap();
+    assert!(matches!(refused, Refused::NotReady { .. }), "{refused}");
+    std::fs::write(house.path().join("script.toml"), "").unwrap();
+    house.until_ready().await;
+    assert_eq!(house.pool.workers()[0].retry_at, None);
+    let mut turn = house.turn("[[text]]").await;
+    assert_eq!(finish(&mut turn).await.1, "Completed");
     house.stop().await;
 }
 

@@ -9,6 +9,7 @@ mod fault_run;
 mod histories;
 mod parking;
 mod placing;
+mod provider;
 #[cfg(feature = "real-codex")]
 mod real;
 mod reattach;
