@@ -120,7 +120,13 @@ fn a_parked_turn_is_followed_from_another_connection() {
     run(async |lab| {
         let worker = lab.listening().await;
         let options = || Options { experimental_api: true, ..Options::new("tests", "1.0") };
-        let asking = ThreadOptions { approval_policy: codex::ApprovalPolicy::Untrusted, ..lab.thread() };
+        // In a read-only sandbox the worker would run the command again without one, but only if it saw it fail at once: on a busy
+        // machine it does not.
+        let asking = ThreadOptions {
+            approval_policy: codex::ApprovalPolicy::Untrusted,
+            sandbox: codex::Sandbox::WorkspaceWrite,
+            ..lab.thread()
+        };
 
         let first = Client::connect(&worker.endpoint, options()).await.unwrap();
         let mut requests = first.requests().unwrap();

@@ -304,3 +304,23 @@ fn start_detached(real: &Real, state: &TempDir) -> Child {
         .spawn()
         .unwrap()
 }
+
+/// By default the worker would try to connect for ever, in threads that are started and in those that are resumed.
+#[test]
+fn a_turn_whose_provider_cannot_be_reached_is_failed_by_the_worker_itself() {
+    run(async |real| {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        testkit::codex::configure(&real.workplace, &format!("http://{closed}/v1")).unwrap();
+        let house = House::open(real.setup()).await;
+        let mut turn = house.turn("[[text]]").await;
+        let thread = turn.at().thread.to_string();
+        let said = "Failed (http_connection_failed): Connection failed: error sending request";
+        assert_eq!(finish(&mut turn).await.1, said);
+        assert!(house.pool.readiness()[0].cannot_reach_provider);
+        kill(house.pool.workers()[0].pid.unwrap());
+        until("it is restarted", || house.pool.workers()[0].restarts == 1).await;
+        let mut resumed = house.try_turn(order_in("k", &thread, "[[text]]")).await.unwrap();
+        assert_eq!(finish(&mut resumed).await.1, said);
+        house.stop().await;
+    });
+}
