@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use rustix::process::{WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use tokio::signal::unix::{self, SignalKind, signal};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
 use crate::environment::Mark;
@@ -60,7 +60,8 @@ impl Drop for Adoption {
 
 async fn tend(mut child_signals: unix::Signal) {
     loop {
-        look();
+        // Off the runtime: it looks at every process of the machine.
+        spawn_blocking(look).await.ok();
         sleep(LOOK_PAUSE).await;
         timeout(LOOK_INTERVAL, child_signals.recv()).await.ok();
     }

@@ -3,17 +3,26 @@
 use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use codex::{Client, ThreadOptions};
 use rustix::process::geteuid;
 use supervise::OsUser;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::confinement::{Confinement, Enforcement, NotConfinable, UnconfinedPolicy};
 use crate::plan::{Group, Profile, Reach, Transport};
 use crate::post::{Link, Post};
 use crate::shared::Shared;
 use crate::workspace::Workspace;
+
+/// How long the file system may take to tell what a directory is.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Directories that are looked at at once. The runtime has 512 threads for what blocks, which the store needs too.
+const OPENINGS_MAX: usize = 64;
 
 /// For whom, and where, a thread is to be opened.
 pub(crate) struct Admission<'a> {
@@ -169,14 +178,33 @@ fn base(profile: Option<&Profile>, group: &Group) -> PathBuf {
     profile.and_then(|profile| profile.cwd.as_deref()).map_or_else(|| group.cwd.clone(), PathBuf::from)
 }
 
-/// Off the runtime: a file system may hang.
+/// Off the runtime, and with a deadline: a file system may hang.
 async fn open_off_runtime<T: Send + 'static>(
     path: &Path,
     open: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
 ) -> Result<T, NotConfinable> {
+    open_within(OPEN_TIMEOUT, path, open).await
+}
+
+/// What hangs keeps its thread and its permit.
+async fn open_within<T: Send + 'static>(
+    open_timeout: Duration,
+    path: &Path,
+    open: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Result<T, NotConfinable> {
+    static PERMITS: Semaphore = Semaphore::const_new(OPENINGS_MAX);
     let at = path.to_owned();
-    let looked = spawn_blocking(move || open(&at)).await.unwrap_or_else(|error| Err(io::Error::other(error)));
-    looked.map_err(|error| unusable(path, &error.to_string()))
+    let opening = async {
+        let permit = PERMITS.acquire().await.map_err(io::Error::other)?;
+        let opened = spawn_blocking(move || {
+            let opened = open(&at);
+            drop(permit);
+            opened
+        });
+        opened.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+    };
+    let opened = timeout(open_timeout, opening).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    opened.map_err(|error| unusable(path, &error.to_string()))
 }
 
 /// Refuses a directory outside of the profile's, and returns the real path of that one. Operators may leave it.
@@ -253,5 +281,26 @@ mod adversary {
         let codex_socket_dirs = vec![existing.clone(), existing.join("unmade")];
         let paths = RealPaths { codex_socket_dirs, ..RealPaths::default() }.resolve();
         assert_eq!(paths.private, [existing], "a missing one would make the sandbox fail");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::{NotConfinable, open_within};
+
+    #[tokio::test]
+    async fn a_file_system_that_hangs_is_given_up() {
+        let (release, hanging) = mpsc::sync_channel::<()>(1);
+        let opened = open_within(Duration::from_millis(10), Path::new("/mnt/far"), move |_| {
+            hanging.recv().ok();
+            Ok(())
+        });
+        let refused = opened.await.unwrap_err();
+        drop(release);
+        assert!(matches!(&refused, NotConfinable::Gone { reason, .. } if &**reason == "timed out"), "{refused}");
     }
 }

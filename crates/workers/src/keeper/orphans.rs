@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use supervise::{Detached, DetachedEntry, EndReason, HolderEvidence, Ladder, SocketClaim, SocketHolder};
 use tokio::task::spawn_blocking;
@@ -17,13 +18,18 @@ impl Keeper {
         if *entry.fingerprint != *self.fingerprint() {
             return None;
         }
-        let program = fs::canonicalize(&self.shared.group(&self.post).program).ok()?;
-        let is_worker = |holder: &SocketHolder| {
-            holder.evidence == HolderEvidence::Listens
-                && holder.is_marked_as(entry)
-                && holder.executable().as_ref() == Some(&program)
+        let (program, recorded) = (self.shared.group(&self.post).program.clone(), entry.clone());
+        // Off the runtime: it looks at every process of the machine.
+        let search = move || {
+            let program = fs::canonicalize(program).ok()?;
+            let is_worker = |holder: &SocketHolder| {
+                holder.evidence == HolderEvidence::Listens
+                    && holder.is_marked_as(&recorded)
+                    && holder.executable().as_ref() == Some(&program)
+            };
+            SocketHolder::find(&recorded.socket).into_iter().find(is_worker)
         };
-        let holder = holders_of(&entry.socket).await.into_iter().find(is_worker)?;
+        let holder = spawn_blocking(search).await.ok().flatten()?;
         let entry = holder.take_place_of(entry);
         let detached = Detached::find(&entry, supervise::Limits::default())?;
         if let Err(error) = self.shared.ledger.record(entry.clone()) {
@@ -55,10 +61,9 @@ impl Keeper {
     }
 
     async fn end_holders(&self, socket: &Path) -> Result<(), Ended> {
-        let program = &self.shared.group(&self.post).program;
-        for holder in holders_of(socket).await {
+        for (holder, claim) in self.claims(socket).await {
             let (pid, worker) = (holder.pid(), &self.post.name);
-            match self.shared.ledger.claim(worker, &holder, Path::new(program)) {
+            match claim {
                 SocketClaim::Own => {}
                 SocketClaim::Stranger if holder.evidence == HolderEvidence::Listens => {
                     return Err(self.held_by_stranger(&holder, socket));
@@ -72,6 +77,20 @@ impl Keeper {
             }
         }
         Ok(())
+    }
+
+    /// Who holds the socket, and whose they are. Off the runtime: it looks at every process of the machine.
+    async fn claims(&self, socket: &Path) -> Vec<(SocketHolder, SocketClaim)> {
+        let (ledger, worker, socket) = (self.shared.ledger.clone(), Arc::clone(&self.post.name), socket.to_owned());
+        let program = self.shared.group(&self.post).program.clone();
+        let look = move || {
+            let claimed = |holder: SocketHolder| {
+                let claim = ledger.claim(&worker, &holder, Path::new(&program));
+                (holder, claim)
+            };
+            SocketHolder::find(&socket).into_iter().map(claimed).collect()
+        };
+        spawn_blocking(look).await.unwrap_or_default()
     }
 
     fn held_by_stranger(&self, holder: &SocketHolder, socket: &Path) -> Ended {
@@ -88,10 +107,4 @@ impl Keeper {
         // Refused, and not impossible: whoever ends that process should not have to restart the worker, too.
         Ended::Broke { reason: EndReason::StartRefused, words: words.into() }
     }
-}
-
-/// Off the runtime: it looks at every process of the machine.
-async fn holders_of(socket: &Path) -> Vec<SocketHolder> {
-    let socket = socket.to_owned();
-    spawn_blocking(move || SocketHolder::find(&socket)).await.unwrap_or_default()
 }
