@@ -18,7 +18,8 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use workers::{
-    Afterwards, Caller, Group, Limits, Notice, Order, Plan, Pool, Reach, ThreadChoice, Transport, WorkerState,
+    Afterwards, Caller, Group, Limits, Notice, Order, Plan, Pool, Reach, ThreadChoice, Transport, TurnPermit,
+    WorkerState,
 };
 
 const PROMPT: &str = "[[text]]";
@@ -179,5 +180,6 @@ fn order(thread: Option<&str>, prompt: &str) -> Order {
         afterwards: Afterwards::Stays,
         queue_timeout: None,
         decision_timeout: None,
+        permit: TurnPermit::default(),
     }
 }

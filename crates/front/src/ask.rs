@@ -26,7 +26,7 @@ use crate::keys::Caller;
 use crate::memory_budget::MemoryLease;
 use crate::openai::plan::TurnPlan;
 use crate::openai::request::Request;
-use crate::quota::Permit;
+use crate::quota::{Claim, Permit};
 use crate::responses::Retelling;
 
 /// What a choice needs until its turn has begun: a long conversation is not held for longer.
@@ -57,18 +57,21 @@ impl Answering {
     }
 }
 
-/// A request that sets a turn going again which was let through before is not refused, unless another begins in its place.
+/// Lets a request through, whether it begins its turns or brings one the results that it waits for. One that is refused has
+/// changed nothing, so that the same results can be brought again.
 pub(crate) async fn admit(desk: &Desk, caller: &Caller, request: &Request) -> Result<Permit, Error> {
-    let max = caller.limits.turns_max.map(NonZero::get);
-    if let Some(max) = max.filter(|max| *max < request.choices) {
-        let why = format!("`n` is {}, but this key may run {max} turns at the same time", request.choices);
-        return Err(Error::new(Code::InvalidValue, why).about("n"));
+    let limits = &caller.limits;
+    let most = [
+        (limits.turns_max, "run", "turns at the same time"),
+        (limits.requests_per_minute, "send", "requests in a minute, and each choice counts as one"),
+    ];
+    for (max, verb, what) in most {
+        if let Some(max) = max.map(NonZero::get).filter(|max| *max < request.choices) {
+            let why = format!("`n` is {}, but this key may {verb} {max} {what}", request.choices);
+            return Err(Error::new(Code::InvalidValue, why).about("n"));
+        }
     }
-    let is_waited_for = |call| desk.pool.is_waiting_for(call, &caller.orderer());
-    if request.choices == 1 && request.last_result().is_some_and(is_waited_for) {
-        return desk.quotas.resume(caller).await;
-    }
-    desk.quotas.admit(caller, request.choices).await
+    desk.quotas.admit(caller, Claim::turns(request.choices, request.tokens())).await
 }
 
 /// What the head of an answer says besides, however it ends.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use approvals::Stamp;
 use serde::Serialize;
+use workers::Notice;
 
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -37,8 +38,12 @@ impl Feed {
         let feed = self.clone();
         Arc::new(move |notice| {
             feed.metrics.count_workers(&notice);
-            if let workers::Notice::TokensUsed { at, usage } = &notice {
-                feed.accounts.spend(&at.key, usage.input_tokens.saturating_add(usage.output_tokens));
+            match &notice {
+                Notice::TokensUsed { at, usage, .. } => {
+                    feed.accounts.spend(at, usage.input_tokens.saturating_add(usage.output_tokens));
+                }
+                Notice::TurnEnded { at, .. } | Notice::TurnParked { at } => feed.accounts.end_answer(at),
+                _ => {}
             }
             feed.tell(&notice);
         })

@@ -6,6 +6,9 @@
 mod account;
 mod headers;
 
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use approvals::Stamp;
@@ -20,6 +23,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// How soon to come back when too many turns run: nobody knows when one ends.
 const TURN_RETRY: Duration = Duration::from_secs(1);
 
+/// What an answer is taken for at the least, beside what is asked, until it is known: more than most are long, so that
+/// parallel requests do not pass the budget together.
+const ANSWER_TOKENS: u64 = 2000;
+
 /// What a key has used.
 #[derive(Debug)]
 pub(crate) struct Quota {
@@ -30,6 +37,34 @@ pub(crate) struct Quota {
     /// On which day these tokens were used.
     day: Day,
     tokens: u64,
+    /// What the turns that run are thought to use in all.
+    reserved: u64,
+    /// What each turn has used since it last waited for somebody, and the most that one has used today.
+    spending: HashMap<Arc<str>, u64>,
+    largest_answer: u64,
+}
+
+/// What a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// As how many requests it counts.
+    pub requests: u32,
+    /// How many turns run for it.
+    pub turns: u32,
+    /// What it says to each of them, in tokens.
+    pub tokens: u64,
+}
+
+impl Claim {
+    /// So many turns that are told as much; each counts as a request.
+    pub(crate) fn turns(turns: u32, tokens: u64) -> Self {
+        Self { requests: turns, turns, tokens }
+    }
+
+    /// Something more for a turn that runs.
+    pub(crate) fn beside_a_turn() -> Self {
+        Self { requests: 1, turns: 0, tokens: 0 }
+    }
 }
 
 /// Now, by the clock that only runs forward and by the one that knows the day.
@@ -45,6 +80,10 @@ pub(crate) enum Reached {
     Requests(Duration),
     Turns(Duration),
     Tokens(Duration),
+    /// The turns that run may use the tokens that are left.
+    Reserved(Duration),
+    /// So many turns may use more than the tokens that are left, of which one may begin.
+    TokensForChoices(Duration),
 }
 
 /// What is left, of each limit that there is.
@@ -74,57 +113,102 @@ impl Left {
 impl Quota {
     /// That of a key which has used so many tokens today, and nothing else.
     pub(crate) fn new(limits: KeyLimits, tokens_today: u64, now: Moment) -> Self {
-        Self { limits, rested_at: now.steady, turns: 0, day: now.day(), tokens: tokens_today }
-    }
-
-    /// Whether so many turns more may be there at the same time.
-    fn has_room(&self, turns: u32) -> Result<(), Reached> {
-        let running = self.turns.saturating_add(turns);
-        let is_over = self.limits.turns_max.is_some_and(|max| running > max.get());
-        if is_over { Err(Reached::Turns(TURN_RETRY)) } else { Ok(()) }
-    }
-
-    /// Whether a request with so many turns may pass, or which limit it would break. It takes nothing.
-    pub(crate) fn check(&mut self, turns: u32, now: Moment) -> Result<(), Reached> {
-        self.begin_day(now);
-        self.has_room(turns)?;
-        if self.limits.tokens_per_day.is_some_and(|max| self.tokens >= max.get()) {
-            return Err(Reached::Tokens(now.until_midnight()));
+        Self {
+            limits,
+            rested_at: now.steady,
+            turns: 0,
+            day: now.day(),
+            tokens: tokens_today,
+            reserved: 0,
+            spending: HashMap::new(),
+            largest_answer: 0,
         }
+    }
+
+    /// Whether a request may pass, or which limit it would break. It takes nothing.
+    pub(crate) fn check(&mut self, claim: Claim, now: Moment) -> Result<(), Reached> {
+        self.begin_day(now);
+        self.check_turns(claim)?;
+        self.check_tokens(claim, now)?;
         let wait = self.pace().map_or(Duration::ZERO, |pace| {
-            self.rested_after(&pace, now).saturating_duration_since(now.steady + pace.window)
+            self.rested_after(&pace, claim, now).saturating_duration_since(now.steady + pace.window)
         });
         if wait.is_zero() { Ok(()) } else { Err(Reached::Requests(wait)) }
     }
 
-    /// Takes what a request with so many turns needs, which [`Self::check`] has let through.
-    pub(crate) fn take(&mut self, turns: u32, now: Moment) -> Left {
-        if let Some(pace) = self.pace() {
-            self.rested_at = self.rested_after(&pace, now);
+    /// Whether so many turns more may be there at the same time.
+    fn check_turns(&self, claim: Claim) -> Result<(), Reached> {
+        let running = self.turns.saturating_add(claim.turns);
+        let is_over = claim.turns > 0 && self.limits.turns_max.is_some_and(|max| running > max.get());
+        if is_over { Err(Reached::Turns(TURN_RETRY)) } else { Ok(()) }
+    }
+
+    /// Turns begin beside others only if all of them together are thought to stay within the budget. One alone may begin as long
+    /// as anything is left, so that the budget is passed by one answer at most.
+    fn check_tokens(&self, claim: Claim, now: Moment) -> Result<(), Reached> {
+        let Some(budget) = self.limits.tokens_per_day.map(NonZero::get) else { return Ok(()) };
+        if self.tokens >= budget {
+            return Err(Reached::Tokens(now.until_midnight()));
         }
-        self.turns = self.turns.saturating_add(turns);
-        self.left(now)
+        let wanted = self.answer_tokens(claim.tokens).saturating_mul(claim.turns.into());
+        let expected = self.tokens.saturating_add(self.reserved).saturating_add(wanted);
+        match (self.turns, claim.turns) {
+            _ if expected <= budget => Ok(()),
+            (_, 0) | (0, 1) => Ok(()),
+            (0, _) => Err(Reached::TokensForChoices(now.until_midnight())),
+            (1.., _) => Err(Reached::Reserved(TURN_RETRY)),
+        }
     }
 
-    fn rested_after(&self, pace: &Pace, now: Moment) -> Instant {
-        self.rested_at.max(now.steady) + pace.interval
+    /// Takes what a request needs, which [`Self::check`] has let through; the tokens that are reserved for each of its turns.
+    pub(crate) fn take(&mut self, claim: Claim, now: Moment) -> u64 {
+        if let Some(pace) = self.pace() {
+            self.rested_at = self.rested_after(&pace, claim, now);
+        }
+        let reserved = self.answer_tokens(claim.tokens);
+        (0..claim.turns).for_each(|_| self.run(reserved));
+        reserved
     }
 
-    /// Takes turns up again that were let through before; they are refused no more.
-    pub(crate) fn resume(&mut self, turns: u32, now: Moment) -> Left {
-        self.turns = self.turns.saturating_add(turns);
-        self.left(now)
+    /// Takes a turn up again that was let through before, and is refused no more; the tokens that are reserved for it.
+    pub(crate) fn resume(&mut self, tokens: u64) -> u64 {
+        let reserved = self.answer_tokens(tokens);
+        self.run(reserved);
+        reserved
     }
 
-    /// So many turns are over.
-    pub(crate) fn free(&mut self, turns: u32) {
-        self.turns = self.turns.saturating_sub(turns);
+    /// A turn runs no more for which so much was reserved.
+    pub(crate) fn free(&mut self, reserved: u64) {
+        self.turns = self.turns.saturating_sub(1);
+        self.reserved = self.reserved.saturating_sub(reserved);
     }
 
-    /// So many tokens were used.
-    pub(crate) fn spend(&mut self, tokens: u64, now: Moment) {
+    /// A turn has used so many tokens.
+    pub(crate) fn spend(&mut self, turn: &Arc<str>, tokens: u64, now: Moment) {
         self.begin_day(now);
         self.tokens = self.tokens.saturating_add(tokens);
+        let spent = self.spending.entry(Arc::clone(turn)).or_default();
+        *spent = spent.saturating_add(tokens);
+        self.largest_answer = self.largest_answer.max(*spent);
+    }
+
+    /// An answer of a turn is over: what it uses from here on is another's.
+    pub(crate) fn end_answer(&mut self, turn: &str) {
+        self.spending.remove(turn);
+    }
+
+    fn run(&mut self, reserved: u64) {
+        self.turns = self.turns.saturating_add(1);
+        self.reserved = self.reserved.saturating_add(reserved);
+    }
+
+    /// What an answer to so many tokens is thought to use.
+    fn answer_tokens(&self, asked: u64) -> u64 {
+        asked.saturating_add(ANSWER_TOKENS).max(self.largest_answer)
+    }
+
+    fn rested_after(&self, pace: &Pace, claim: Claim, now: Moment) -> Instant {
+        self.rested_at.max(now.steady) + pace.interval * claim.requests
     }
 
     /// What it has left.
@@ -145,7 +229,8 @@ impl Quota {
     /// A clock that is set back does not give a day's tokens again.
     fn begin_day(&mut self, now: Moment) {
         if now.day() > self.day {
-            (self.day, self.tokens) = (now.day(), 0);
+            (self.day, self.tokens, self.largest_answer) = (now.day(), 0, 0);
+            self.spending.clear();
         }
     }
 

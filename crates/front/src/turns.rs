@@ -119,7 +119,7 @@ impl Turns {
         Self { limits, book: Mutex::default(), ending: watch::Sender::new(false), pumps: Mutex::default() }
     }
 
-    /// Takes a turn over and reads it into a log until its end. Its permit, if it needs one, is held until then.
+    /// Takes a turn over and reads it into a log until its end, or until the key of its permit is revoked.
     pub(crate) fn follow(self: &Arc<Self>, turn: Turn, permit: Option<Permit>) -> Arc<Followed> {
         let (wishes, waiting) = mpsc::channel(self.limits.wishes_max);
         let followed = Arc::new(Followed {
@@ -279,12 +279,7 @@ impl Pump {
                 Some(_) = steers.next() => {}
                 () = &mut revoked => self.turn.interrupt(),
                 event = self.turn.next() => match event {
-                    Some(event) => {
-                        if let (TurnEvent::TurnEnded { .. }, Some(permit)) = (&event, &self.permit) {
-                            permit.end();
-                        }
-                        followed.tell(&event);
-                    }
+                    Some(event) => followed.tell(&event),
                     None => return,
                 },
                 // The last in the order: only what has nothing to say ends.

@@ -49,13 +49,13 @@ fn put<T: Table>(connection: &Connection, row: &T) -> rusqlite::Result<()> {
 }
 
 fn add(connection: &Connection, added: &UsageAdded) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO usage (key, thread, day, input, cached, output, reasoning, turns)
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    let sql = "INSERT INTO usage (key, thread, day, input, cached, output, reasoning, turns, estimated)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                ON CONFLICT (key, thread, day) DO UPDATE SET
                    input = input + excluded.input, cached = cached + excluded.cached,
                    output = output + excluded.output, reasoning = reasoning + excluded.reasoning,
-                   turns = turns + excluded.turns";
-    let UsageAdded { key, thread, day, input, cached, output, reasoning, turns } = added;
+                   turns = turns + excluded.turns, estimated = estimated + excluded.estimated";
+    let UsageAdded { key, thread, day, input, cached, output, reasoning, turns, estimated } = added;
     let mut statement = connection.prepare_cached(sql)?;
-    statement.execute(params![key, thread, day, input, cached, output, reasoning, turns]).map(drop)
+    statement.execute(params![key, thread, day, input, cached, output, reasoning, turns, estimated]).map(drop)
 }

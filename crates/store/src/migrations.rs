@@ -12,6 +12,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0003.sql"),
     include_str!("migrations/0004.sql"),
     include_str!("migrations/0005.sql"),
+    include_str!("migrations/0006.sql"),
 ];
 
 /// The version of a file with all steps done.
@@ -72,7 +73,13 @@ mod tests {
         for earlier in 1..STEPS.len() {
             let mut connection = Connection::open_in_memory().unwrap();
             migrate_with(&mut connection, &STEPS[..earlier]).unwrap();
-            connection.execute("INSERT INTO usage VALUES ('k', 't', '2026-01-31', 1, 2, 3, 4, 5)", []).unwrap();
+            connection
+                .execute(
+                    "INSERT INTO usage (key, thread, day, input, cached, output, reasoning, turns)
+                       VALUES ('k', 't', '2026-01-31', 1, 2, 3, 4, 5)",
+                    [],
+                )
+                .unwrap();
             migrate(&mut connection).unwrap();
             assert_eq!((version(&connection).unwrap(), tables_of(&connection)), (latest(), tables_of(&new)));
             let kept: u32 = connection.query_row("SELECT turns FROM usage", [], |row| row.get(0)).unwrap();

@@ -241,14 +241,17 @@ impl Reader {
     /// Usage by day, key and thread.
     pub fn usage(&self, filter: &UsageFilter) -> Result<Vec<UsageAdded>, ReadError> {
         let query = usage_query(filter).then("ORDER BY day, key, thread LIMIT ?", limit(None));
-        self.usage_rows("SELECT key, thread, day, input, cached, output, reasoning, turns FROM usage", &query)
+        self.usage_rows(
+            "SELECT key, thread, day, input, cached, output, reasoning, turns, estimated FROM usage",
+            &query,
+        )
     }
 
     /// Usage by day and key, the newest day first; of no one thread.
     pub fn usage_of_days(&self, filter: &UsageFilter, rows_max: u32) -> Result<Vec<UsageAdded>, ReadError> {
         // A sum that is too large is an error of SQLite's; a total is not, and is exact as far as anybody counts tokens.
         let sum = |column: &str| format!("CAST(total({column}) AS INTEGER) AS {column}");
-        let sums = ["input", "cached", "output", "reasoning", "turns"].map(sum).join(", ");
+        let sums = ["input", "cached", "output", "reasoning", "turns", "estimated"].map(sum).join(", ");
         let query = usage_query(filter).then("GROUP BY day, key ORDER BY day DESC, key LIMIT ?", rows_max.into());
         self.usage_rows(&format!("SELECT key, '' AS thread, day, {sums} FROM usage"), &query)
     }
@@ -340,6 +343,7 @@ fn usage_of(row: &Row<'_>) -> rusqlite::Result<UsageAdded> {
         output: row.get("output")?,
         reasoning: row.get("reasoning")?,
         turns: row.get("turns")?,
+        estimated: row.get("estimated")?,
     })
 }
 

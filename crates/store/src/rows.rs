@@ -219,6 +219,8 @@ pub struct UsageAdded {
     pub reasoning: i64,
     /// Turns.
     pub turns: i64,
+    /// How many of the tokens read and written are estimated: the worker did not report them.
+    pub estimated: i64,
 }
 
 /// What a tool server offered last: served while it is restarted, and only as long as its configuration is the same.
@@ -272,5 +274,6 @@ impl UsageAdded {
         self.output = self.output.saturating_add(other.output);
         self.reasoning = self.reasoning.saturating_add(other.reasoning);
         self.turns = self.turns.saturating_add(other.turns);
+        self.estimated = self.estimated.saturating_add(other.estimated);
     }
 }

@@ -16,7 +16,9 @@ use serde_json::json;
 use store::Store;
 use supervise::{Ledger, Rlimits};
 use tokio::task::JoinSet;
-use workers::{Afterwards, Caller, Group, Limits, Order, Plan, Pool, Reach, Refused, ThreadChoice, Transport};
+use workers::{
+    Afterwards, Caller, Group, Limits, Order, Plan, Pool, Reach, Refused, ThreadChoice, Transport, TurnPermit,
+};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -110,5 +112,6 @@ fn order(prompt: String) -> Order {
         afterwards: Afterwards::Stays,
         queue_timeout: None,
         decision_timeout: None,
+        permit: TurnPermit::default(),
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::admission::Admission;
 use crate::board::Place;
+use crate::meter::{Meter, history_tokens, input_tokens};
 use crate::notice::Notice;
 use crate::plan::{Order, ThreadChoice};
 use crate::post::{Link, Loaded, Post};
@@ -55,7 +56,10 @@ impl Beginning {
         };
         match self.begin_on(&shared, &post, &link).await {
             Ok((turn, record)) => {
-                Ok(Turn::new(Running::new(turn, post, link, record, self.order.afterwards, held), shared))
+                let meter = self.meter(&link, &record.id);
+                let mut running = Running::new(turn, post, link, record, self.order.afterwards, meter, held);
+                running.set_permit(self.order.permit.clone());
+                Ok(Turn::new(running, shared))
             }
             Err(refused) if link.client.has_ended() => {
                 shared.board().retire(held.lease);
@@ -68,6 +72,14 @@ impl Beginning {
                 Err(refused)
             }
         }
+    }
+
+    /// What its model reads first: what the thread held, and what the order adds.
+    fn meter(&self, link: &Link, thread: &str) -> Meter {
+        let held = self.order.thread.source().unwrap_or(thread);
+        let held = link.threads().get(held).map_or(0, |loaded| loaded.context_tokens);
+        let said = history_tokens(&self.order.history).saturating_add(input_tokens(&self.order.turn.input));
+        Meter::begun(held.saturating_add(said))
     }
 
     /// A thread that there was may hold the history of the order already: it would have it twice.
@@ -130,8 +142,12 @@ impl Beginning {
             archived: false,
             ..self.record.clone()
         };
-        let loaded = Loaded { thread: thread.clone(), record: record.clone() };
-        link.threads().insert(thread.id().into(), loaded);
+        {
+            let mut threads = link.threads();
+            let context_tokens = threads.get(thread.id()).map_or(0, |loaded| loaded.context_tokens);
+            let loaded = Loaded { thread: thread.clone(), record: record.clone(), context_tokens };
+            threads.insert(thread.id().into(), loaded);
+        }
         if !self.place.is_loaded {
             let (thread, worker) = (thread.id().into(), (&*post.name).into());
             (shared.notify)(Notice::ThreadOpened { thread, worker, key: record.key.as_str().into() });
@@ -177,7 +193,7 @@ impl Beginning {
     async fn open(&self, shared: &Shared, post: &Post, link: &Link) -> Result<(Thread, String), Refused> {
         let profile = self.order.profile.as_deref().or(self.record.profile.as_deref());
         let admission = Admission { post, link, profile, reach: self.order.caller.reach };
-        if let Some(Loaded { thread, record }) = self.loaded(link) {
+        if let Some(Loaded { thread, record, .. }) = self.loaded(link) {
             shared.admit_loaded(&admission, &record).await?;
             return Ok((thread, record.cwd));
         }

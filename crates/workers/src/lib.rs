@@ -16,9 +16,11 @@ mod git_guard;
 mod idle;
 mod keeper;
 mod limits;
+mod meter;
 mod models;
 mod notice;
 mod parked;
+mod permit;
 mod plan;
 mod pool;
 mod post;
@@ -42,8 +44,10 @@ pub use admission::confine;
 pub use codex::ModelSummary as ModelView;
 pub use confinement::NotConfinable;
 pub use limits::Limits;
-pub use notice::{At, Notice, Notify};
+pub use meter::{IMAGE_TOKENS, input_tokens, text_tokens};
+pub use notice::{At, Notice, Notify, UsageSource};
 pub use parked::{NoSuchCall, ToolResult};
+pub use permit::{PermitState, TurnPermit};
 pub use plan::{
     Afterwards, Caller, Group, Order, Plan, Profile, Reach, ThreadChoice, ToolsAccess, Transport, mark_arguments,
 };

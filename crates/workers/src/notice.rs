@@ -53,6 +53,8 @@ pub enum Notice {
         at: At,
         /// By one answer of the model.
         usage: Usage,
+        /// Who says so.
+        source: UsageSource,
     },
     /// A turn is over.
     TurnEnded {
@@ -80,6 +82,16 @@ pub enum Notice {
         /// The item.
         item: Item,
     },
+}
+
+/// Where a count of tokens comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UsageSource {
+    /// The worker.
+    Reported,
+    /// The text that was seen of an answer which was cut.
+    Estimated,
 }
 
 /// Where something happens, and for whom.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::permit::PermitState;
 use crate::plan::Caller;
 use crate::running::Running;
 use crate::shared::Shared;
@@ -125,6 +126,7 @@ impl Parked {
     /// Lets a turn wait; the turn that has to give way for it, if there are too many.
     fn keep(&mut self, running: Running, turns_max: usize) -> Option<Running> {
         self.stopped(&running.at.turn);
+        running.change_permit(PermitState::Suspended);
         self.turns.insert(Arc::clone(&running.at.turn), running);
         if self.turns.len() > turns_max { self.take_oldest_of_the_busiest() } else { None }
     }
@@ -178,10 +180,6 @@ impl Parked {
 
     pub(crate) fn is_expected(&self, call: &str, thread: &str) -> bool {
         self.calls.get(call).is_some_and(|calls| calls.iter().any(|waiting| *waiting.thread == *thread))
-    }
-
-    pub(crate) fn is_waiting_for(&self, call: &str, caller: &Caller) -> bool {
-        self.call(call, caller).is_some()
     }
 
     /// The newest call of that id that is within the caller's reach.
@@ -272,6 +270,7 @@ impl Shared {
         let asks = (!running.lives_on()).then(|| parked.set_going(&running));
         drop(parked);
         if let Some(asks) = asks {
+            running.change_permit(PermitState::InUse);
             self.run_on(running, asks);
         }
     }

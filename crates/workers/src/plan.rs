@@ -11,6 +11,7 @@ use std::time::Duration;
 use codex::{ApprovalPolicy, Endpoint, Json, Sandbox, ThreadOptions, TurnOptions};
 
 use crate::limits::Limits;
+use crate::permit::TurnPermit;
 use crate::tokens::WorkerToken;
 pub(crate) use marks::COMMAND_VARIABLE;
 pub use marks::mark_arguments;
@@ -201,6 +202,8 @@ pub struct Order {
     pub afterwards: Afterwards,
     /// How long a decision may take in it; the approvals' own deadline if absent.
     pub decision_timeout: Option<Duration>,
+    /// What it runs by.
+    pub permit: TurnPermit,
 }
 
 /// The thread of a turn.

@@ -152,12 +152,6 @@ impl Pool {
         Some(Turn::new(running, Arc::clone(&self.shared)))
     }
 
-    /// Whether a call of the caller's tool waits for its result.
-    #[must_use]
-    pub fn is_waiting_for(&self, call: &str, caller: &Caller) -> bool {
-        self.shared.parked().is_waiting_for(call, caller)
-    }
-
     /// Gives up every turn of a key that nobody reads, as when the key is revoked.
     pub fn cancel_unread(&self, key: &str) {
         self.shared.cancel_unread(key);

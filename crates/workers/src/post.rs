@@ -76,6 +76,8 @@ pub(crate) enum Persistence {
 pub(crate) struct Loaded {
     pub(crate) thread: Thread,
     pub(crate) record: store::Thread,
+    /// How many tokens the model has read and written in it, as its worker last reported.
+    pub(crate) context_tokens: u64,
 }
 
 impl Post {

@@ -13,15 +13,17 @@ use futures_util::Stream as _;
 use store::Change;
 
 use crate::board::LeaseId;
-use crate::notice::{At, Notice};
+use crate::meter::Meter;
+use crate::notice::{At, Notice, UsageSource};
+use crate::permit::{PermitState, TurnPermit};
 use crate::plan::Afterwards;
 use crate::post::{Link, Persistence, Post};
 use crate::provider::ProviderState;
 use crate::shared::Shared;
 use crate::view::unix_ms;
 
-/// Items that change nothing: whatever else has begun may have had an effect.
-const HARMLESS: [&str; 4] = ["user_message", "agent_message", "reasoning", "plan"];
+/// Items that change nothing, and whose end gives the model nothing: whatever else has begun may have had an effect.
+pub(crate) const HARMLESS: [&str; 4] = ["user_message", "agent_message", "reasoning", "plan"];
 
 /// How much of a moment in RFC 3339 is its day.
 const DAY_CHARS: usize = "2000-01-01".len();
@@ -32,14 +34,17 @@ pub(crate) struct Running {
     pub(crate) post: Arc<Post>,
     pub(crate) link: Arc<Link>,
     record: Box<store::Thread>,
-    /// Whether the model's own answers tell what is used.
-    counts_answers: bool,
+    meter: Meter,
+    /// What it used that was not reported, once it has ended.
+    estimated: Option<Usage>,
     /// How many items of each kind that may have had an effect have begun.
     begun: BTreeMap<Box<str>, u32>,
     has_ended: bool,
     afterwards: Afterwards,
     /// An event about a request that is not on record yet.
     pub(crate) held: Option<TurnEvent>,
+    /// Let go before its place is.
+    permit: TurnPermit,
     place: Held,
 }
 
@@ -75,6 +80,7 @@ impl Running {
         link: Arc<Link>,
         record: store::Thread,
         afterwards: Afterwards,
+        meter: Meter,
         place: Held,
     ) -> Self {
         let at = At {
@@ -91,11 +97,13 @@ impl Running {
             post,
             link,
             record,
-            counts_answers: false,
+            meter,
+            estimated: None,
             begun: BTreeMap::new(),
             has_ended: false,
             afterwards,
             held: None,
+            permit: TurnPermit::default(),
             place,
         };
         running.write_down(store::TurnState::Running);
@@ -127,7 +135,10 @@ impl Running {
             let (status, error) = match self.turn.next().await {
                 Some(TurnEvent::TurnEnded { status, error }) => (status, without_stderr(status, error)),
                 Some(event) => {
-                    self.see(&event);
+                    // What an ended turn has used is estimated, and counted.
+                    if !self.has_ended {
+                        self.see(&event);
+                    }
                     continue;
                 }
                 None => (TurnStatus::Lost, None),
@@ -137,6 +148,20 @@ impl Running {
             }
             return;
         }
+    }
+
+    /// It runs by this permit from now on.
+    pub(crate) fn set_permit(&mut self, permit: TurnPermit) {
+        self.permit = permit;
+    }
+
+    pub(crate) fn change_permit(&self, state: PermitState) {
+        self.permit.change(state);
+    }
+
+    /// What it is thought to have used beside what its worker has reported.
+    pub(crate) fn estimated(&self) -> Option<Usage> {
+        if self.has_ended { self.estimated } else { self.meter.unreported(TurnStatus::Interrupted) }
     }
 
     /// Its thread is forgotten when it is over.
@@ -181,10 +206,15 @@ impl Running {
             Afterwards::Stays => self.write_down(store::TurnState::Ended),
             Afterwards::Goes => self.forget_thread(),
         }
-        self.write_usage(&Usage::default(), 1);
+        self.write_usage(&Usage::default(), UsageSource::Reported, 1);
+        self.estimated = self.meter.unreported(status);
+        if let Some(usage) = self.estimated {
+            self.count(&usage, UsageSource::Estimated);
+        }
         if let Some(state) = ProviderState::after_turn(status, error.as_ref()) {
             self.place.shared.set_provider_state(&self.post, state);
         }
+        self.permit = TurnPermit::default();
         self.tell(Notice::TurnEnded { at: self.at.clone(), status, error: error.clone() });
         TurnEvent::TurnEnded { status, error }
     }
@@ -195,13 +225,10 @@ impl Running {
     }
 
     fn see(&mut self, event: &TurnEvent) {
+        if let Some(usage) = self.meter.handle(event) {
+            self.count(&usage, UsageSource::Reported);
+        }
         match event {
-            // Where the model's own answers are told, they come first.
-            TurnEvent::ModelAnswered { usage: Some(usage) } => {
-                self.counts_answers = true;
-                self.count(usage);
-            }
-            TurnEvent::TokenUsage { last, .. } if !self.counts_answers => self.count(last),
             TurnEvent::ItemStarted { item } => {
                 if !HARMLESS.contains(&&*item.kind) {
                     *self.begun.entry(item.kind.clone()).or_default() += 1;
@@ -247,12 +274,19 @@ impl Running {
     }
 
     /// Tokens are written down as they are used: a turn may wait for long, or never end.
-    fn count(&self, usage: &Usage) {
-        self.write_usage(usage, 0);
-        self.tell(Notice::TokensUsed { at: self.at.clone(), usage: *usage });
+    fn count(&self, usage: &Usage, source: UsageSource) {
+        self.write_usage(usage, source, 0);
+        if let (Some(tokens), Some(loaded)) =
+            (self.meter.context_tokens(), self.link.threads().get_mut(&*self.at.thread))
+        {
+            loaded.context_tokens = tokens;
+        }
+        self.tell(Notice::TokensUsed { at: self.at.clone(), usage: *usage, source });
     }
 
-    fn write_usage(&self, usage: &Usage, turns: i64) {
+    fn write_usage(&self, usage: &Usage, source: UsageSource, turns: i64) {
+        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        let estimated = if source == UsageSource::Estimated { tokens } else { 0 };
         let added = store::UsageAdded {
             key: self.record.key.clone(),
             thread: self.record.id.clone(),
@@ -262,6 +296,7 @@ impl Running {
             output: usage.output_tokens.cast_signed(),
             reasoning: usage.reasoning_output_tokens.cast_signed(),
             turns,
+            estimated: estimated.cast_signed(),
         };
         self.place.shared.store.note(Change::Usage(added));
     }

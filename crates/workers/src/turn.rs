@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use codex::{CallError, Input, TurnError, TurnEvent, TurnStatus};
+use codex::{CallError, Input, TurnError, TurnEvent, TurnStatus, Usage};
 use futures_util::Stream;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::notice::At;
 use crate::parked::{NoSuchCall, ToolResult};
+use crate::permit::TurnPermit;
 use crate::running::Running;
 use crate::shared::Shared;
 use crate::stall_clock::StallClock;
@@ -24,6 +25,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Turn {
     /// Until its end has been told.
     running: Option<Running>,
+    /// What it used that its worker did not report, once its end has been told.
+    estimated: Option<Usage>,
     at: At,
     shared: Arc<Shared>,
     clock: StallClock,
@@ -38,6 +41,7 @@ impl Turn {
         let timer = Box::pin(sleep(shared.limits().stall_timeout));
         Self {
             running: Some(running),
+            estimated: None,
             at,
             shared,
             clock: StallClock::new(Instant::now()),
@@ -117,6 +121,19 @@ impl Turn {
         }
     }
 
+    /// It runs by this permit from now on, and no more by the one before.
+    pub fn set_permit(&mut self, permit: TurnPermit) {
+        if let Some(running) = &mut self.running {
+            running.set_permit(permit);
+        }
+    }
+
+    /// What it is thought to have used beside what its worker has reported; if it runs, as if it were cut now.
+    #[must_use]
+    pub fn estimated(&self) -> Option<Usage> {
+        self.running.as_ref().map_or(self.estimated, Running::estimated)
+    }
+
     /// Whether it waits for a decision or for the result of a caller's tool.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
@@ -171,7 +188,10 @@ impl Turn {
                     *request = name;
                 }
             }
-            TurnEvent::TurnEnded { .. } => self.running = None,
+            TurnEvent::TurnEnded { .. } => {
+                self.estimated = self.estimated();
+                self.running = None;
+            }
             _ => {}
         }
         Some(event)
@@ -203,6 +223,7 @@ impl Turn {
         let message = "the worker did not end the turn although it was told to".into();
         let error = TurnError { message, kind: None, http_status: None, details: None };
         let end = running.end(TurnStatus::Lost, Some(error));
+        self.estimated = running.estimated();
         self.shared.close(running);
         end
     }
@@ -211,6 +232,7 @@ impl Turn {
     fn fail(&mut self, error: TurnError) -> TurnEvent {
         let mut running = self.running.take().expect("only a running turn fails");
         let end = running.end(TurnStatus::Failed, Some(error));
+        self.estimated = running.estimated();
         self.shared.close(running);
         end
     }

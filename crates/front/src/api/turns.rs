@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codex::{CallError, Input, ThreadOptions, Trap, TurnOptions};
 use serde::{Deserialize, Serialize};
-use workers::{Afterwards, NotConfinable, Order, Profile, Refused, ThreadChoice, TurnView};
+use workers::{Afterwards, NotConfinable, Order, Profile, Refused, ThreadChoice, TurnPermit, TurnView, input_tokens};
 
 use super::cursor;
 use crate::Desk;
@@ -21,6 +21,7 @@ use crate::error::{Code, Error};
 use crate::hide_paths::hide_paths;
 use crate::keys::{Caller, Scope};
 use crate::metrics::group_of;
+use crate::quota::{Claim, Permit};
 use crate::ring::Cursor;
 use crate::sse::Reader;
 use crate::turns::{Followed, TurnSummary, WishError};
@@ -90,9 +91,9 @@ pub(crate) async fn start(
         None => None,
     };
     let order = order(wanted, known, &desk.profiles, &caller)?;
-    let permit = desk.quotas.admit(&caller, 1).await?;
+    let permit = desk.quotas.admit(&caller, Claim::turns(1, input_tokens(&order.turn.input))).await?;
     let left = permit.headers();
-    let turn = desk.pool.start_turn(order).await?;
+    let turn = desk.pool.start_turn(Order { permit: permit.turn(), ..order }).await?;
     let at = desk.turns.follow(turn, Some(permit)).at.clone();
     let events = format!("/api/turns/{}/events", at.turn);
     let location = [(header::LOCATION, format!("/api/turns/{}", at.turn))];
@@ -177,8 +178,10 @@ pub(crate) async fn steer(
     Named(turn): Named<String>,
     Posted(said): Posted<Said>,
 ) -> Result<Json<Passed>, Error> {
+    let input = input(said.prompt, said.input)?;
     let followed = find_or_claim(&desk, &caller, &turn).await?;
-    followed.steer(input(said.prompt, said.input)?).await?;
+    desk.quotas.admit(&caller, Claim::beside_a_turn()).await?;
+    followed.steer(input).await?;
     Ok(Json(Passed { turn: Arc::clone(&followed.at.turn) }))
 }
 
@@ -198,7 +201,7 @@ async fn find_or_claim(desk: &Desk, caller: &Caller, turn: &str) -> Result<Arc<F
     if !desk.pool.waiting_calls(turn).is_empty() {
         return Err(missing(desk, caller, turn));
     }
-    let Some(parked) = desk.pool.parked_turn(turn, &caller.orderer()) else {
+    let Some(mut parked) = desk.pool.parked_turn(turn, &caller.orderer()) else {
         return found;
     };
     // What it uses from here on counts, if the key that started it is valid still.
@@ -206,6 +209,7 @@ async fn find_or_claim(desk: &Desk, caller: &Caller, turn: &str) -> Result<Arc<F
         Some(owner) => Some(desk.quotas.resume(&owner).await?),
         None => None,
     };
+    parked.set_permit(permit.as_ref().map(Permit::turn).unwrap_or_default());
     Ok(desk.turns.follow(parked, permit))
 }
 
@@ -273,6 +277,7 @@ fn order(wanted: Wanted, known: Option<store::Thread>, profiles: &[Profile], cal
         queue_timeout: None,
         decision_timeout: profile.and_then(|profile| profile.decision_timeout),
         profile: profile.map(|profile| profile.name.clone()),
+        permit: TurnPermit::default(),
     })
 }
 

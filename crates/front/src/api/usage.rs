@@ -45,6 +45,8 @@ struct DayOfKey {
     cached_input_tokens: i64,
     output_tokens: i64,
     reasoning_output_tokens: i64,
+    /// Of those read and written, how many the worker did not report.
+    estimated_tokens: i64,
 }
 
 /// An operator sees every key, anybody else its own.
@@ -94,6 +96,7 @@ impl From<UsageAdded> for DayOfKey {
             cached_input_tokens: row.cached,
             output_tokens: row.output,
             reasoning_output_tokens: row.reasoning,
+            estimated_tokens: row.estimated,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use codex::{CallError, Json, Trap};
 use tokio::time::{Instant, sleep};
 use workers::{
-    Afterwards, Caller as Orderer, NotConfinable, Order, Pool, Reach, Refused, ThreadChoice, TipClaim, Turn,
+    Afterwards, Caller as Orderer, NotConfinable, Order, Pool, Reach, Refused, ThreadChoice, TipClaim, Turn, TurnPermit,
 };
 
 use super::{Answering, Asked};
@@ -31,11 +31,14 @@ pub(super) struct Opening {
 
 /// Begins one turn.
 pub(super) async fn begin(asked: Arc<Asked>, answering: Arc<Answering>) -> Result<Opening, Error> {
-    let (turn, how) = match (asked.rejoin().await, &asked.plan.going_on) {
+    let permit = answering.permit.turn();
+    let (mut turn, how) = match (asked.rejoin().await, &asked.plan.going_on) {
         (Some(turn), _) => (turn, Continuation::Rejoined),
-        (None, None) => (asked.begin_anew(&answering).await?, Continuation::Begun),
-        (None, Some(going_on)) => asked.go_on(going_on, &answering).await?,
+        (None, None) => (asked.begin_anew(&permit).await?, Continuation::Begun),
+        (None, Some(going_on)) => asked.go_on(going_on, &permit).await?,
     };
+    // One that waited runs by this request from now on.
+    turn.set_permit(permit);
     asked.desk.feed.metrics().count_continuation(how);
     let again = (how == Continuation::Resumed).then_some(asked);
     Ok(Opening { turn, again })
@@ -43,20 +46,20 @@ pub(super) async fn begin(asked: Arc<Asked>, answering: Arc<Answering>) -> Resul
 
 /// Begins a turn in the place of one that was lost with its worker before it had heard anything.
 pub(super) async fn begin_again(asked: Arc<Asked>, answering: Arc<Answering>) -> Result<Opening, Error> {
-    let turn = asked.begin_anew(&answering).await?;
+    let turn = asked.begin_anew(&answering.permit.turn()).await?;
     asked.desk.feed.metrics().count_continuation(Continuation::Retold);
     Ok(Opening { turn, again: None })
 }
 
 impl Asked {
-    async fn go_on(&self, going_on: &GoingOn, answering: &Answering) -> Result<(Turn, Continuation), Error> {
+    async fn go_on(&self, going_on: &GoingOn, permit: &TurnPermit) -> Result<(Turn, Continuation), Error> {
         let gone_on = match &going_on.from {
-            Whence::History(history) => self.go_on_from(history, going_on).await?,
+            Whence::History(history) => self.go_on_from(history, going_on, permit).await?,
             Whence::Turn { turn, .. } if !going_on.results.is_empty() => {
                 self.resume(turn, going_on).await.map(|turn| (turn, Continuation::Resumed))
             }
-            Whence::Turn { thread, turn } => match self.go_on_after(thread, turn, going_on).await? {
-                None => self.fork(thread.clone(), turn.clone(), going_on).await?,
+            Whence::Turn { thread, turn } => match self.go_on_after(thread, turn, going_on, permit).await? {
+                None => self.fork(thread.clone(), turn.clone(), going_on, permit).await?,
                 gone_on => gone_on,
             },
         };
@@ -64,35 +67,35 @@ impl Asked {
             return Ok(gone_on);
         }
         self.let_go(going_on);
-        Ok((self.begin_anew(answering).await?, Continuation::Retold))
+        Ok((self.begin_anew(permit).await?, Continuation::Retold))
     }
 
     /// On the one thread that stands at the end of a history.
-    async fn go_on_from(&self, history: &str, going_on: &GoingOn) -> Begun {
+    async fn go_on_from(&self, history: &str, going_on: &GoingOn, permit: &TurnPermit) -> Begun {
         match self.desk.pool.claim_tip(history).await {
             TipClaim::Free(tip) if !going_on.results.is_empty() => {
                 let resumed = self.resume(tip.last_turn(), going_on).await;
                 Ok(resumed.map(|turn| (turn, Continuation::Resumed)))
             }
-            TipClaim::Free(tip) => self.go_on_after(tip.thread(), tip.last_turn(), going_on).await,
+            TipClaim::Free(tip) => self.go_on_after(tip.thread(), tip.last_turn(), going_on, permit).await,
             TipClaim::Taken { thread, last_turn } if going_on.results.is_empty() => {
-                self.fork(thread, last_turn, going_on).await
+                self.fork(thread, last_turn, going_on, permit).await
             }
             TipClaim::Several | TipClaim::None | TipClaim::Taken { .. } => Ok(None),
         }
     }
 
     /// On a thread, if it still stands after that turn.
-    async fn go_on_after(&self, thread: &str, turn: &str, going_on: &GoingOn) -> Begun {
+    async fn go_on_after(&self, thread: &str, turn: &str, going_on: &GoingOn, permit: &TurnPermit) -> Begun {
         let thread = ThreadChoice::Existing(thread.into(), self.plan.thread.clone());
-        let order = Order { after: Some(turn.into()), ..self.order(thread, &going_on.history) };
+        let order = Order { after: Some(turn.into()), ..self.order(thread, &going_on.history, permit) };
         self.try_on(order, Continuation::Continued).await
     }
 
     /// On a copy of a thread as it stood after that turn.
-    async fn fork(&self, thread: Box<str>, last_turn: Box<str>, going_on: &GoingOn) -> Begun {
+    async fn fork(&self, thread: Box<str>, last_turn: Box<str>, going_on: &GoingOn, permit: &TurnPermit) -> Begun {
         let fork = ThreadChoice::Fork { thread, last_turn, options: self.plan.thread.clone() };
-        self.try_on(self.order(fork, &going_on.history), Continuation::Forked).await
+        self.try_on(self.order(fork, &going_on.history, permit), Continuation::Forked).await
     }
 
     /// `None` if it is the thread that does not do.
@@ -163,20 +166,19 @@ impl Asked {
         is_answered.then_some(turn)
     }
 
-    async fn begin_anew(&self, answering: &Answering) -> Result<Turn, Error> {
-        answering.permit.begin_anew()?;
+    async fn begin_anew(&self, permit: &TurnPermit) -> Result<Turn, Error> {
         let thread = ThreadChoice::New(self.plan.thread.clone());
         let order = match &self.retelling {
-            None => self.order(thread, &self.plan.history),
+            None => self.order(thread, &self.plan.history, permit),
             Some(retelling) => {
                 let said = retelling.said(&self.desk).await?;
-                self.order(thread, &retold(&self.request, said, retelling.told))
+                self.order(thread, &retold(&self.request, said, retelling.told), permit)
             }
         };
         Ok(self.desk.pool.start_turn(order).await?)
     }
 
-    fn order(&self, thread: ThreadChoice, history: &[Json]) -> Order {
+    fn order(&self, thread: ThreadChoice, history: &[Json], permit: &TurnPermit) -> Order {
         Order {
             caller: self.caller.clone(),
             group: self.profile.group.clone(),
@@ -188,6 +190,7 @@ impl Asked {
             afterwards: self.request.afterwards,
             queue_timeout: None,
             decision_timeout: self.profile.decision_timeout,
+            permit: permit.clone(),
         }
     }
 }

@@ -9,16 +9,19 @@ use std::time::Duration;
 
 use codex::{TurnEvent, TurnStatus, Usage};
 use futures_util::Stream as _;
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use workers::{At, Turn};
 
 use super::begin::{Opening, begin, begin_again};
-use super::{Answering, Asked};
+use super::{Answering, Asked, add_usage};
 use crate::error::Error;
 use crate::openai::reading::{End, Piece, Reading};
 
 /// How long a turn has to begin before a stream is opened without it.
 const BEGIN_PATIENCE: Duration = Duration::from_millis(300);
+/// How long a turn may take to end, and its worker to report what it used, after a text that ends the answer; the real worker
+/// takes some milliseconds.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
 /// How long it may take to write down where a conversation stands.
 const KEEP_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -38,11 +41,15 @@ pub(crate) struct Choice {
     at: Option<At>,
     /// The hash of the conversation with its answer, once it has ended well.
     history: Option<String>,
+    /// What it took, once it is over.
+    usage: Option<Usage>,
 }
 
 enum Stage {
     Beginning(Begun),
     Running(Box<Turn>),
+    /// A text has ended the answer, and the turn is on its way to its end, for as long as that may take.
+    Stopping(Box<Turn>, Pin<Box<Sleep>>),
     /// Where the conversation stands is being written down, for whoever finds the turn again after a restart.
     Keeping(Kept),
     Over,
@@ -67,6 +74,7 @@ impl Choice {
             again: None,
             at: None,
             history: None,
+            usage: None,
         }
     }
 
@@ -82,7 +90,8 @@ impl Choice {
 
     /// Gives its turn up, also if it waits for somebody.
     pub(crate) fn cancel(&mut self) {
-        if let Stage::Running(turn) = std::mem::replace(&mut self.stage, Stage::Over) {
+        if let Stage::Running(turn) | Stage::Stopping(turn, _) = std::mem::replace(&mut self.stage, Stage::Over) {
+            self.usage = self.used(&turn);
             turn.cancel();
         }
     }
@@ -108,9 +117,16 @@ impl Choice {
         self.history.as_deref()
     }
 
-    /// What it took, as far as that is known.
+    /// What it took, once it is over: always known of one that ended well.
     pub(crate) fn usage(&self) -> Option<Usage> {
-        self.reading.usage()
+        self.usage
+    }
+
+    /// What its turn took by now, with an estimate of what its worker has not reported.
+    fn used(&self, turn: &Turn) -> Option<Usage> {
+        let mut usage = self.reading.usage();
+        add_usage(&mut usage, turn.estimated());
+        usage
     }
 
     /// The next thing that happens; nothing after its end.
@@ -119,6 +135,9 @@ impl Choice {
             ready!(kept.as_mut().poll(context));
             self.stage = Stage::Over;
             return Poll::Ready(Step::Ended(End::ToolsWanted));
+        }
+        if matches!(self.stage, Stage::Stopping(..)) {
+            return self.poll_stopping(context);
         }
         if let Err(error) = ready!(self.poll_begun(context)) {
             return Poll::Ready(self.ended(End::Failed(error)));
@@ -140,6 +159,10 @@ impl Choice {
                     self.quiet = None;
                 }
                 match end {
+                    Some(End::Said) if !matches!(event, TurnEvent::TurnEnded { .. }) => {
+                        self.stop();
+                        Poll::Ready(Step::On)
+                    }
                     Some(end) => Poll::Ready(self.ended(end)),
                     None => Poll::Ready(Step::On),
                 }
@@ -150,6 +173,28 @@ impl Choice {
             }
             Poll::Pending => self.poll_quiet(context, say),
         }
+    }
+
+    /// Everything is said, but the turn does not know: it is interrupted.
+    fn stop(&mut self) {
+        if let Stage::Running(mut turn) = std::mem::replace(&mut self.stage, Stage::Over) {
+            turn.interrupt();
+            self.stage = Stage::Stopping(turn, Box::pin(sleep(STOP_PATIENCE)));
+        }
+    }
+
+    /// Waits for the end of a turn that is interrupted: by then its worker has reported what it used, if it does.
+    fn poll_stopping(&mut self, context: &mut Context<'_>) -> Poll<Step> {
+        let Stage::Stopping(turn, patience) = &mut self.stage else { return Poll::Pending };
+        while let Poll::Ready(Some(event)) = Pin::new(&mut **turn).poll_next(context) {
+            self.reading.count(&event);
+            if matches!(event, TurnEvent::TurnEnded { .. }) {
+                return Poll::Ready(self.ended(End::Said));
+            }
+        }
+        ready!(patience.as_mut().poll(context));
+        self.cancel();
+        Poll::Ready(Step::Ended(End::Said))
     }
 
     /// Begins another turn in the place of one that is lost before it has heard the results that it was given.
@@ -200,10 +245,18 @@ impl Choice {
 
     /// A turn that is let go before its end is interrupted, or parked if it waits for somebody.
     fn ended(&mut self, end: End) -> Step {
-        if let Stage::Running(turn) = std::mem::replace(&mut self.stage, Stage::Over)
-            && !matches!(end, End::Failed(_))
-            && let Some(history) = self.reading.history()
-        {
+        let over = std::mem::replace(&mut self.stage, Stage::Over);
+        if let Stage::Running(turn) | Stage::Stopping(turn, _) = over {
+            self.usage = match end {
+                // What the worker counts only after the tools have answered is part of the next answer.
+                End::ToolsWanted => self.reading.usage(),
+                End::Said | End::Failed(_) => self.used(&turn),
+            };
+            if matches!(end, End::Failed(_)) {
+                return Step::Ended(end);
+            }
+            self.usage.get_or_insert_default();
+            let Some(history) = self.reading.history() else { return Step::Ended(end) };
             self.answering.desk.pool.leave_tip(&turn.at().thread, &history);
             self.history = Some(history);
             if matches!(end, End::ToolsWanted) {

@@ -62,7 +62,7 @@ impl Chunks {
         }
         if self.choices.iter().all(|(choice, _)| choice.is_over()) {
             if self.heading.tells_usage {
-                self.heading.write_usage(self.usage.as_ref(), &mut self.out);
+                self.heading.write_usage(&self.usage.unwrap_or_default(), &mut self.out);
             }
             self.out.extend_from_slice(DONE);
             self.end();
@@ -82,7 +82,6 @@ impl Chunks {
 
     fn end(&mut self) {
         self.choices.clear();
-        self.answering.permit.end();
         self.is_over = true;
     }
 }

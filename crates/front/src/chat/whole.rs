@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use codex::Usage;
 
 use crate::ask::{Answering, Choice, Step, add_usage, refused, revoked};
 use crate::error::Error;
@@ -29,9 +30,9 @@ pub(super) async fn answer(
         poll_all(heading, choices, &mut said, context)
     })
     .await?;
-    let mut usage = None;
+    let mut usage: Option<Usage> = None;
     choices.iter().for_each(|choice| add_usage(&mut usage, choice.usage()));
-    Ok(Json(Answer::new(heading, &said, usage.as_ref())).into_response())
+    Ok(Json(Answer::new(heading, &said, &usage.unwrap_or_default())).into_response())
 }
 
 fn poll_all(

@@ -38,8 +38,7 @@ pub(crate) struct Answer<'a> {
     created: u64,
     model: &'a str,
     choices: Vec<Ended<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Told>,
+    usage: Told,
     system_fingerprint: (),
 }
 
@@ -83,7 +82,7 @@ struct Function<'a> {
 
 impl<'a> Answer<'a> {
     /// Each choice with how it ended.
-    pub(crate) fn new(heading: &'a Heading, choices: &'a [(Said, &str)], usage: Option<&Usage>) -> Self {
+    pub(crate) fn new(heading: &'a Heading, choices: &'a [(Said, &str)], usage: &Usage) -> Self {
         let choices = choices.iter().enumerate().map(|(index, (choice, finish_reason))| Ended {
             index,
             message: Message::new(choice, heading),
@@ -96,7 +95,7 @@ impl<'a> Answer<'a> {
             created: heading.created,
             model: &heading.model,
             choices: choices.collect(),
-            usage: usage.map(Told::from),
+            usage: usage.into(),
             system_fingerprint: (),
         }
     }

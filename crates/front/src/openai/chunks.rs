@@ -125,8 +125,8 @@ impl Heading {
     }
 
     /// The usage, after the last choice has ended.
-    pub(crate) fn write_usage(&self, usage: Option<&Usage>, out: &mut Vec<u8>) {
-        let usage = json(&usage.map(Told::from));
+    pub(crate) fn write_usage(&self, usage: &Usage, out: &mut Vec<u8>) {
+        let usage = json(&Told::from(usage));
         extend(out, &["data: ", &self.begin(), r#""choices":[],"usage":"#, &usage, "}\n\n"]);
     }
 }

@@ -53,14 +53,14 @@ fn told(events: &[TurnEvent], stop: &[String]) -> Told {
         Some(End::Failed(error)) => write_error(error, &mut out),
         Some(end) => {
             writer.write_finish(heading.finish_reason(end), &mut out);
-            heading.write_usage(reading.usage().as_ref(), &mut out);
+            heading.write_usage(&reading.usage().unwrap_or_default(), &mut out);
             out.extend_from_slice(DONE);
         }
         None => {}
     }
     let reason = ended.as_ref().map_or("stop", |end| heading.finish_reason(end));
     let choices = [(choice, reason)];
-    let whole = serde_json::to_value(Answer::new(&heading, &choices, None)).unwrap();
+    let whole = serde_json::to_value(Answer::new(&heading, &choices, &codex::Usage::default())).unwrap();
     Told { stream: String::from_utf8(out).unwrap(), whole, history: reading.history() }
 }
 

@@ -52,8 +52,9 @@ The role comes at once, also while the turn waits for its place; then pieces as 
 to say, one chunk with `finish_reason`, the usage if it was asked for, `[DONE]`. There are no `id` lines. A failure after the first byte is an
 object with `error`, and then the end, without `[DONE]`. Messages of one turn are put apart by an empty line; remarks on the way (`phase: commentary`)
 are reasoning. `reasoning_content` and `reasoning` say the same. If the caller goes, its turn is interrupted, unless it waits for a
-tool or a decision. `usage` is the worker's own count; it is left out where the worker has told none, as when the answer was
-stopped, or when tools are wanted on a thread that was resumed.
+tool or a decision. Every answer has `usage`, the worker's own count. An answer that a `stop` text ends is interrupted, and what the worker does
+not report of it within a second is estimated, one token for four bytes. Where tools are wanted on a thread that was resumed, the worker reports only later:
+`usage` is then zero, and the next answer has the tokens of both.
 
 If the provider breaks off in the middle of a message and the worker asks it again, a whole answer has the message once; a stream has told
 its beginning already, and tells it anew after an empty line.

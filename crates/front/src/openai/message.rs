@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use codex::{Input, Json};
 use serde_json::{Value, json};
+use workers::{IMAGE_TOKENS, text_tokens};
 
 use super::read::Bad;
 use super::tools::Names;
@@ -61,6 +62,20 @@ impl Message {
         }
     }
 
+    /// How many tokens it is taken for.
+    pub(crate) fn tokens(&self) -> u64 {
+        match self {
+            Self::Instruction(text) => text_tokens(text),
+            Self::User(parts) | Self::Result { content: parts, .. } => {
+                parts.iter().map(Part::tokens).fold(0, u64::saturating_add)
+            }
+            Self::Assistant { text, calls } => {
+                let calls = calls.iter().map(|call| text_tokens(&call.name) + text_tokens(&call.arguments));
+                calls.fold(text_tokens(text), u64::saturating_add)
+            }
+        }
+    }
+
     /// As items of a thread's history.
     pub(crate) fn write_items(&self, names: &Names, items: &mut Vec<Json>) {
         let mut push = |item: Value| items.push(Json::from(&item));
@@ -89,6 +104,13 @@ impl Message {
 }
 
 impl Part {
+    fn tokens(&self) -> u64 {
+        match self {
+            Self::Text(text) => text_tokens(text),
+            Self::Image(_) => IMAGE_TOKENS,
+        }
+    }
+
     fn to_item(&self) -> Value {
         match self {
             Self::Text(text) => input_text(text),

@@ -168,6 +168,7 @@ impl Reading {
     }
 
     pub(crate) fn handle_event(&mut self, event: &TurnEvent, mut say: impl FnMut(Piece<'_>)) -> Option<End> {
+        self.count(event);
         match event {
             TurnEvent::Text { item, text } => return self.speak(item, text, &mut say),
             TurnEvent::Reasoning { item, text, .. } => self.think(item, Thought::Itself, text, &mut say),
@@ -191,10 +192,8 @@ impl Reading {
             }
             TurnEvent::Cut { .. } => self.differs = true,
             TurnEvent::Error { will_retry: true, .. } if self.is_mid_message => self.take_back(&mut say),
-            TurnEvent::TokenUsage { last, .. } => self.counted.get_or_insert_default().add(last),
             TurnEvent::ToolChosen { call, tool, arguments } => self.choose(call, tool, arguments),
-            TurnEvent::ModelAnswered { usage } => {
-                usage.iter().for_each(|usage| self.answered.get_or_insert_default().add(usage));
+            TurnEvent::ModelAnswered { .. } => {
                 self.model.is_complete = true;
                 return self.all_called();
             }
@@ -229,6 +228,15 @@ impl Reading {
             self.work(&line, &mut say);
         }
         None
+    }
+
+    /// Counts what an event reports of what the answer took, and tells nothing.
+    pub(crate) fn count(&mut self, event: &TurnEvent) {
+        match event {
+            TurnEvent::TokenUsage { last, .. } => self.counted.get_or_insert_default().add(last),
+            TurnEvent::ModelAnswered { usage: Some(usage) } => self.answered.get_or_insert_default().add(usage),
+            _ => {}
+        }
     }
 
     /// How long to wait for the next call before [`Self::handle_quiet`].

@@ -132,12 +132,9 @@ impl Request {
         &self.messages[usize::from(self.has_instructions)..]
     }
 
-    /// The call whose result the conversation ends with.
-    pub(crate) fn last_result(&self) -> Option<&str> {
-        match self.messages.last() {
-            Some(Message::Result { call, .. }) => Some(call),
-            _ => None,
-        }
+    /// How many tokens its messages are taken for.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.messages.iter().map(Message::tokens).fold(0, u64::saturating_add)
     }
 }
 

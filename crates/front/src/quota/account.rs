@@ -1,14 +1,14 @@
-//! The quotas of all keys that have limits, and the permit of one request: while it lives, its turns count as running.
+//! The quotas of all keys that have limits, and the permit of one request, by which its turns run and are counted.
 //! A request of a key counts for all its limited_keys, the key and those that it descends from, or for none of them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use axum::http::{HeaderName, HeaderValue};
 use store::{ReadError, Store, UsageFilter};
+use workers::{At, PermitState, TurnPermit};
 
-use super::{Left, Moment, Quota, Reached};
+use super::{Claim, Left, Moment, Quota, Reached};
 use crate::error::{Code, Error};
 use crate::keys::{Caller, Keys, LimitedKey, Revocation};
 use crate::lock::lock;
@@ -36,25 +36,26 @@ struct Account {
     revocation: Revocation,
 }
 
-/// That a request may go on. Dropped, its turns are over.
+/// That a request may go on, with what it may run its turns by.
 pub(crate) struct Permit {
     accounts: Arc<Accounts>,
     /// Empty if the key has no limits.
     limited_keys: Arc<[LimitedKey]>,
-    /// Those that are not over.
-    turns: AtomicU32,
+    /// Of turns that have not begun.
+    turns: Mutex<Vec<TurnPermit>>,
+    /// What it says to each of them, in tokens.
+    tokens: u64,
     left: Left,
-    kind: PermitKind,
     revocation: Revocation,
 }
 
-/// Why a request was let through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PermitKind {
-    /// It is within the limits.
-    Admitted,
-    /// It goes on with a turn that was let through before.
-    Resumed,
+/// One turn, as it counts against the limits of its key. Dropped, it is over.
+struct CountedTurn {
+    accounts: Arc<Accounts>,
+    limited_keys: Arc<[LimitedKey]>,
+    tokens: u64,
+    /// What each key has reserved for it, while it runs.
+    reserved: Mutex<Option<Vec<u64>>>,
 }
 
 impl Quotas {
@@ -63,11 +64,14 @@ impl Quotas {
         Self { store, keys, accounts }
     }
 
-    /// Lets a request with so many turns through, or refuses it as a whole.
-    pub(crate) async fn admit(&self, caller: &Caller, turns: u32) -> Result<Permit, Error> {
+    /// Lets a request through, or refuses it as a whole.
+    pub(crate) async fn admit(&self, caller: &Caller, claim: Claim) -> Result<Permit, Error> {
         self.open_accounts(caller).await?;
-        let left = self.accounts.admit(&caller.limited_keys, turns)?;
-        let permit = self.permit(caller, turns, left, PermitKind::Admitted);
+        let (left, reserved) = self.accounts.admit(&caller.limited_keys, claim)?;
+        let permit = self.permit(caller, claim.tokens, left);
+        for _ in 0..claim.turns {
+            lock(&permit.turns).push(permit.counted(reserved.clone()));
+        }
         // A body takes its time to arrive.
         if permit.is_revoked() {
             return Err(Error::new(Code::KeyInvalid, "this key was revoked a moment ago"));
@@ -78,17 +82,16 @@ impl Quotas {
     /// The permit of a turn that was let through in an earlier life: it counts, but is not refused.
     pub(crate) async fn resume(&self, caller: &Caller) -> Result<Permit, Error> {
         self.open_accounts(caller).await?;
-        let left = self.accounts.resume(&caller.limited_keys);
-        Ok(self.permit(caller, 1, left, PermitKind::Resumed))
+        Ok(self.permit(caller, 0, Left::default()))
     }
 
-    fn permit(&self, caller: &Caller, turns: u32, left: Left, kind: PermitKind) -> Permit {
+    fn permit(&self, caller: &Caller, tokens: u64, left: Left) -> Permit {
         Permit {
             accounts: Arc::clone(&self.accounts),
             limited_keys: Arc::clone(&caller.limited_keys),
-            turns: turns.into(),
+            turns: Mutex::default(),
+            tokens,
             left,
-            kind,
             revocation: caller.revocation.clone(),
         }
     }
@@ -138,36 +141,46 @@ impl Quotas {
 impl Accounts {
     /// Takes tokens, read and written ones, from the day of a key and of those that it descends from. Those of a key that was
     /// not seen yet are read from the store.
-    pub(crate) fn spend(&self, key: &str, tokens: u64) {
-        let limited_keys = self.keys.get().map(|keys| keys.with_ancestors(key)).unwrap_or_default();
+    pub(crate) fn spend(&self, at: &At, tokens: u64) {
+        self.each_of(&at.key, |quota| quota.spend(&at.turn, tokens, Moment::now()));
+    }
+
+    /// A turn is over, or waits: what it uses from here on is another answer.
+    pub(crate) fn end_answer(&self, at: &At) {
+        self.each_of(&at.key, |quota| quota.end_answer(&at.turn));
+    }
+
+    fn each_of(&self, key: &str, mut act: impl FnMut(&mut Quota)) {
+        let keys = self.keys.get().map(|keys| keys.with_ancestors(key)).unwrap_or_default();
         let mut accounts = self.lock();
-        for limited_key in limited_keys {
-            if let Some(account) = accounts.get_mut(&limited_key) {
-                account.quota.spend(tokens, Moment::now());
+        for key in keys {
+            if let Some(account) = accounts.get_mut(&key) {
+                act(&mut account.quota);
             }
         }
     }
 
-    /// Takes what a request needs of every limited_key, or of none.
-    fn admit(&self, limited_keys: &[LimitedKey], turns: u32) -> Result<Left, Error> {
+    /// Takes what a request needs of every limited key, or of none; what is left, and what each has reserved for one turn.
+    fn admit(&self, limited_keys: &[LimitedKey], claim: Claim) -> Result<(Left, Vec<u64>), Error> {
         let (mut accounts, now) = (self.lock(), Moment::now());
-        let mut refused = None;
-        each(&mut accounts, limited_keys, |quota| refused = refused.or(quota.check(turns, now).err()));
-        let mut left = Left::default();
-        each(&mut accounts, limited_keys, |quota| {
-            left = left.within(if refused.is_none() { quota.take(turns, now) } else { quota.left(now) });
-        });
-        refused.map_or(Ok(left), |reached| Err(Error::from(reached).beside(left.headers())))
+        let refused =
+            each(&mut accounts, limited_keys, |quota| quota.check(claim, now).err()).into_iter().flatten().next();
+        let reserved = match refused {
+            None => each(&mut accounts, limited_keys, |quota| quota.take(claim, now)),
+            Some(_) => Vec::new(),
+        };
+        let left = each(&mut accounts, limited_keys, |quota| quota.left(now));
+        let left = left.into_iter().fold(Left::default(), Left::within);
+        refused.map_or(Ok((left, reserved)), |reached| Err(Error::from(reached).beside(left.headers())))
     }
 
-    fn resume(&self, limited_keys: &[LimitedKey]) -> Left {
-        let (mut left, now) = (Left::default(), Moment::now());
-        each(&mut self.lock(), limited_keys, |quota| left = left.within(quota.resume(1, now)));
-        left
+    fn resume(&self, limited_keys: &[LimitedKey], tokens: u64) -> Vec<u64> {
+        each(&mut self.lock(), limited_keys, |quota| quota.resume(tokens))
     }
 
-    fn free(&self, limited_keys: &[LimitedKey], turns: u32) {
-        each(&mut self.lock(), limited_keys, |quota| quota.free(turns));
+    fn free(&self, limited_keys: &[LimitedKey], reserved: Vec<u64>) {
+        let mut reserved = reserved.into_iter();
+        each(&mut self.lock(), limited_keys, |quota| quota.free(reserved.next().unwrap_or(0)));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Account>> {
@@ -175,33 +188,40 @@ impl Accounts {
     }
 }
 
-/// Those of revoked keys are gone.
-fn each(accounts: &mut HashMap<Arc<str>, Account>, limited_keys: &[LimitedKey], mut act: impl FnMut(&mut Quota)) {
-    for limited_key in limited_keys {
-        if let Some(account) = accounts.get_mut(&limited_key.key) {
-            act(&mut account.quota);
-        }
-    }
+/// What comes of each; those of revoked keys are gone, and give the default.
+fn each<T: Default>(
+    accounts: &mut HashMap<Arc<str>, Account>,
+    limited_keys: &[LimitedKey],
+    mut act: impl FnMut(&mut Quota) -> T,
+) -> Vec<T> {
+    let of = |limited_key: &LimitedKey| accounts.get_mut(&limited_key.key).map(|account| act(&mut account.quota));
+    limited_keys.iter().map(of).map(Option::unwrap_or_default).collect()
 }
 
 impl Permit {
-    /// Another turn begins than the one that was to go on: then the limits count as for any other.
-    pub(crate) fn begin_anew(&self) -> Result<(), Error> {
-        match self.kind {
-            // Its turn counts already.
-            PermitKind::Resumed => self.accounts.admit(&self.limited_keys, 0).map(drop),
-            PermitKind::Admitted => Ok(()),
+    /// What its next turn runs by. One beyond those that were let through takes the place of one that was lost: it counts, but is
+    /// not refused.
+    pub(crate) fn turn(&self) -> TurnPermit {
+        let admitted = lock(&self.turns).pop();
+        admitted.unwrap_or_else(|| self.counted(self.accounts.resume(&self.limited_keys, self.tokens)))
+    }
+
+    fn counted(&self, reserved: Vec<u64>) -> TurnPermit {
+        if self.limited_keys.is_empty() {
+            return TurnPermit::default();
         }
+        let turn = CountedTurn {
+            accounts: Arc::clone(&self.accounts),
+            limited_keys: Arc::clone(&self.limited_keys),
+            tokens: self.tokens,
+            reserved: Mutex::new(Some(reserved)),
+        };
+        TurnPermit::new(move |state| turn.change(state))
     }
 
     /// What is left of the key's limits, as headers of the response.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
         self.left.headers()
-    }
-
-    /// Its turns are over: to be called before their end is told, as whoever hears it may ask for the next at once.
-    pub(crate) fn end(&self) {
-        self.accounts.free(&self.limited_keys, self.turns.swap(0, Ordering::Relaxed));
     }
 
     /// Whether the key was revoked since.
@@ -216,9 +236,26 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl CountedTurn {
+    fn change(&self, state: PermitState) {
+        let mut reserved = lock(&self.reserved);
+        match state {
+            PermitState::InUse if reserved.is_none() => {
+                *reserved = Some(self.accounts.resume(&self.limited_keys, self.tokens));
+            }
+            PermitState::InUse => {}
+            PermitState::Suspended => {
+                if let Some(reserved) = reserved.take() {
+                    self.accounts.free(&self.limited_keys, reserved);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for CountedTurn {
     fn drop(&mut self) {
-        self.end();
+        self.change(PermitState::Suspended);
     }
 }
 
@@ -231,6 +268,16 @@ impl From<Reached> for Error {
             Reached::Turns(wait) => (
                 Code::ConcurrencyExceeded,
                 "as many turns of this key run as may at the same time; wait until one has ended",
+                wait,
+            ),
+            Reached::Reserved(wait) => (
+                Code::ConcurrencyExceeded,
+                "the turns of this key that run may use what is left of its tokens of the day; wait until one has ended",
+                wait,
+            ),
+            Reached::TokensForChoices(wait) => (
+                Code::InsufficientQuota,
+                "`n` answers may use more than is left of this key's tokens of the day; ask for fewer",
                 wait,
             ),
             Reached::Tokens(wait) => (
@@ -252,6 +299,8 @@ mod tests {
     use super::*;
     use crate::keys::{Grant, KeyLimits, Keys, Scopes};
 
+    const ONE: Claim = Claim { requests: 1, turns: 1, tokens: 0 };
+
     async fn open() -> (tempfile::TempDir, Arc<Keys>, Quotas) {
         let directory = tempfile::TempDir::new().unwrap();
         let store = Store::open(directory.path().join("store.db"), Limits::default()).unwrap();
@@ -262,19 +311,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_turns_of_a_permit_are_over_when_it_is_ended_and_once() {
+    async fn a_turn_counts_until_its_permit_is_gone_whoever_has_it() {
         let (_directory, keys, quotas) = open().await;
         let limits = KeyLimits { turns_max: NonZeroU32::new(1), ..KeyLimits::default() };
         let key = keys.create(&quotas.store, "a caller", Grant { limits, ..Grant::of(Scopes::ALL) }).await.unwrap();
         let caller = keys.owner(&key.row.id).unwrap();
-        let first = quotas.admit(&caller, 1).await.unwrap();
-        let refused = quotas.admit(&caller, 1).await.err().unwrap();
+        let first = quotas.admit(&caller, ONE).await.unwrap();
+        let refused = quotas.admit(&caller, ONE).await.err().unwrap();
         assert_eq!(refused.code(), Code::ConcurrencyExceeded);
-        first.end();
-        let _second = quotas.admit(&caller, 1).await.unwrap();
+        let turn = first.turn();
         drop(first);
-        let refused = quotas.admit(&caller, 1).await.err().unwrap();
-        assert_eq!(refused.code(), Code::ConcurrencyExceeded, "it does not end the other's turn");
+        let refused = quotas.admit(&caller, ONE).await.err().unwrap();
+        assert_eq!(refused.code(), Code::ConcurrencyExceeded, "the turn outlives its request");
+        drop(turn);
+        let second = quotas.admit(&caller, ONE).await.unwrap();
+        let turns = [second.turn(), second.turn()];
+        drop(second);
+        for turn in turns {
+            let refused = quotas.admit(&caller, ONE).await.err().unwrap();
+            assert_eq!(refused.code(), Code::ConcurrencyExceeded, "one that takes the place of another counts too");
+            drop(turn);
+        }
+        quotas.admit(&caller, ONE).await.unwrap();
     }
 
     mod adversary {
@@ -300,11 +358,11 @@ mod tests {
             let limits = KeyLimits { requests_per_minute: NonZeroU32::new(3), ..KeyLimits::default() };
             let line = line(&keys, &quotas, limits).await;
             for caller in &line {
-                quotas.admit(caller, 1).await.unwrap();
+                quotas.admit(caller, ONE).await.unwrap();
             }
             for caller in &line {
                 // The grandchild has two of its own left, but its ancestors have none.
-                assert_eq!(quotas.admit(caller, 1).await.err().unwrap().code(), Code::RateLimited);
+                assert_eq!(quotas.admit(caller, ONE).await.err().unwrap().code(), Code::RateLimited);
             }
         }
 
@@ -313,14 +371,14 @@ mod tests {
             let (_directory, keys, quotas) = open().await;
             let limits = KeyLimits { turns_max: NonZeroU32::new(2), ..KeyLimits::default() };
             let [root, child, grandchild] = line(&keys, &quotas, limits).await;
-            let of_root = quotas.admit(&root, 1).await.unwrap();
-            let of_child = quotas.admit(&child, 1).await.unwrap();
+            let of_root = quotas.admit(&root, ONE).await.unwrap();
+            let of_child = quotas.admit(&child, ONE).await.unwrap();
             for _ in 0..3 {
-                let refused = quotas.admit(&grandchild, 1).await.err().unwrap();
+                let refused = quotas.admit(&grandchild, ONE).await.err().unwrap();
                 assert_eq!(refused.code(), Code::ConcurrencyExceeded);
             }
             drop((of_root, of_child));
-            let _both = [quotas.admit(&grandchild, 1).await.unwrap(), quotas.admit(&grandchild, 1).await.unwrap()];
+            let _both = [quotas.admit(&grandchild, ONE).await.unwrap(), quotas.admit(&grandchild, ONE).await.unwrap()];
         }
 
         #[tokio::test]
@@ -338,12 +396,15 @@ mod tests {
                 output: 30,
                 reasoning: 0,
                 turns: 1,
+                estimated: 0,
             };
             quotas.store.commit(vec![store::Change::Usage(used)]).await.unwrap();
-            drop(quotas.admit(&root, 1).await.unwrap());
-            quotas.accounts.spend(&grandchild.key, 40);
-            assert_eq!(quotas.admit(&root, 1).await.err().unwrap().code(), Code::InsufficientQuota);
-            assert_eq!(quotas.admit(&child, 1).await.err().unwrap().code(), Code::InsufficientQuota);
+            drop(quotas.admit(&root, ONE).await.unwrap());
+            let at =
+                At { thread: "t".into(), turn: "1".into(), worker: "main-0".into(), key: Arc::clone(&grandchild.key) };
+            quotas.accounts.spend(&at, 40);
+            assert_eq!(quotas.admit(&root, ONE).await.err().unwrap().code(), Code::InsufficientQuota);
+            assert_eq!(quotas.admit(&child, ONE).await.err().unwrap().code(), Code::InsufficientQuota);
         }
     }
 }

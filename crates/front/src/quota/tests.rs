@@ -1,5 +1,6 @@
 use std::fmt::Write as _;
 use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use approvals::Stamp;
@@ -7,7 +8,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::headers::span;
-use super::{Left, Moment, Quota, Reached, Share};
+use super::{Claim, Left, Moment, Quota, Reached, Share};
 use crate::keys::KeyLimits;
 
 /// Noon of a day.
@@ -26,29 +27,43 @@ fn after(start: Instant, millis: u64) -> Moment {
     Moment { steady: start + passed, utc: NOON.after(passed) }
 }
 
-fn admit(quota: &mut Quota, turns: u32, now: Moment) -> Result<Left, Reached> {
-    quota.check(turns, now)?;
-    Ok(quota.take(turns, now))
+fn admit(quota: &mut Quota, claim: Claim, now: Moment) -> Result<u64, Reached> {
+    quota.check(claim, now)?;
+    Ok(quota.take(claim, now))
 }
 
-/// Plays lines such as `1500 ask`, `0 ask 2`, `10 free`, `20 spend 100`: the time is in milliseconds after noon.
+/// Plays lines such as `1500 ask`, `0 ask 2` (turns), `0 ask 1 5000` (tokens), `0 steer`, `10 free`, `20 spend 100`, `20 end`:
+/// the time is in milliseconds after noon. The turn that is freed is the last one; one turn spends all.
 fn check(limits: KeyLimits, spent: u64, script: &str, expected: &Expect) {
     let start = Instant::now();
     let mut quota = Quota::new(limits, spent, after(start, 0));
-    let mut told = String::new();
+    let (mut told, mut running, turn) = (String::new(), Vec::new(), Arc::from("turn"));
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<_> = line.split(' ').collect();
         let number = |at: usize| words.get(at).map(|word| word.parse::<u32>().unwrap());
         let now = after(start, words[0].parse().unwrap());
         let outcome = match words[1] {
-            "ask" => outcome(admit(&mut quota, number(2).unwrap_or(1), now)),
-            "resume" => outcome(Ok(quota.resume(1, now))),
+            "ask" => {
+                let turns = number(2).unwrap_or(1);
+                let reserved = admit(&mut quota, Claim::turns(turns, number(3).unwrap_or(0).into()), now);
+                running.extend(reserved.iter().flat_map(|reserved| (0..turns).map(|_| *reserved)));
+                outcome(reserved.map(|_| quota.left(now)))
+            }
+            "steer" => outcome(admit(&mut quota, Claim::beside_a_turn(), now).map(|_| quota.left(now))),
+            "resume" => {
+                running.push(quota.resume(0));
+                outcome(Ok(quota.left(now)))
+            }
             "free" => {
-                quota.free(1);
+                quota.free(running.pop().unwrap());
                 continue;
             }
             "spend" => {
-                quota.spend(number(2).unwrap().into(), now);
+                quota.spend(&turn, number(2).unwrap().into(), now);
+                continue;
+            }
+            "end" => {
+                quota.end_answer(&turn);
                 continue;
             }
             other => panic!("{other}"),
@@ -70,6 +85,8 @@ fn outcome(admitted: Result<Left, Reached>) -> String {
         Err(Reached::Requests(wait)) => format!("requests, wait {}", span(wait)),
         Err(Reached::Turns(wait)) => format!("turns, wait {}", span(wait)),
         Err(Reached::Tokens(wait)) => format!("tokens, wait {}", span(wait)),
+        Err(Reached::Reserved(wait)) => format!("reserved, wait {}", span(wait)),
+        Err(Reached::TokensForChoices(wait)) => format!("tokens for choices, wait {}", span(wait)),
     }
 }
 
@@ -135,8 +152,10 @@ fn tokens_are_those_of_the_day_and_are_there_again_after_midnight() {
         400,
         "0 ask
          0 spend 599
+         0 free
          0 ask
          1000 spend 1
+         1000 free
          1000 ask
          43199999 ask
          43200000 ask
@@ -154,11 +173,100 @@ fn tokens_are_those_of_the_day_and_are_there_again_after_midnight() {
 }
 
 #[test]
+fn each_choice_is_a_request_and_so_is_what_is_said_to_a_turn_that_runs() {
+    check(
+        limits(6, 5, 0),
+        0,
+        "0 ask 4
+         0 ask
+         0 steer
+         0 steer
+         10000 steer
+         10000 ask
+         60000 ask
+         60000 free
+         60000 ask
+         60000 free
+         60000 free
+         60000 ask 2",
+        &expect![[r#"
+            0 ask 4: yes requests 2/6 in 40s
+            0 ask: yes requests 1/6 in 50s
+            0 steer: yes requests 0/6 in 1m0s
+            0 steer: requests, wait 10s
+            10000 steer: yes requests 0/6 in 1m0s
+            10000 ask: turns, wait 1s
+            60000 ask: turns, wait 1s
+            60000 ask: yes requests 4/6 in 20s
+            60000 ask 2: yes requests 2/6 in 40s
+        "#]],
+    );
+}
+
+#[test]
+fn turns_begin_beside_others_only_if_the_budget_is_thought_to_last_for_all() {
+    check(
+        limits(0, 0, 10_000),
+        0,
+        "0 ask 6
+         0 ask 2
+         0 ask 1 5000
+         0 ask 1 4000
+         0 ask
+         0 spend 3000
+         0 free
+         0 ask
+         0 free
+         0 ask
+         0 free
+         0 end
+         0 ask
+         0 ask",
+        &expect![[r#"
+            0 ask 6: tokens for choices, wait 12h0m0s
+            0 ask 2: yes tokens 10000/10000 in 12h0m0s
+            0 ask 1 5000: reserved, wait 1s
+            0 ask 1 4000: yes tokens 10000/10000 in 12h0m0s
+            0 ask: reserved, wait 1s
+            0 ask: yes tokens 7000/10000 in 12h0m0s
+            0 ask: yes tokens 7000/10000 in 12h0m0s
+            0 ask: yes tokens 7000/10000 in 12h0m0s
+            0 ask: reserved, wait 1s
+        "#]],
+    );
+}
+
+#[test]
+fn one_turn_alone_may_begin_as_long_as_anything_is_left() {
+    check(
+        limits(0, 0, 500),
+        499,
+        "0 ask 2
+         0 ask 1 90000
+         0 ask
+         0 resume
+         0 spend 700
+         0 steer
+         0 free
+         0 free
+         0 ask",
+        &expect![[r#"
+            0 ask 2: tokens for choices, wait 12h0m0s
+            0 ask 1 90000: yes tokens 1/500 in 12h0m0s
+            0 ask: reserved, wait 1s
+            0 resume: yes tokens 1/500 in 12h0m0s
+            0 steer: tokens, wait 12h0m0s
+            0 ask: tokens, wait 12h0m0s
+        "#]],
+    );
+}
+
+#[test]
 fn a_clock_that_is_set_back_gives_no_tokens_again() {
     let now = after(Instant::now(), 0);
     let mut quota = Quota::new(limits(0, 0, 10), 10, now);
     let yesterday = Moment { utc: Stamp(NOON.0 - 86_400_000), ..now };
-    assert!(matches!(admit(&mut quota, 1, yesterday), Err(Reached::Tokens(_))));
+    assert!(matches!(admit(&mut quota, Claim::turns(1, 0), yesterday), Err(Reached::Tokens(_))));
 }
 
 #[test]
@@ -173,6 +281,7 @@ fn spans_are_written_as_openai_writes_them_and_never_too_short() {
 enum Step {
     Wait(u64),
     Ask(u32),
+    Steer,
     Free,
     Spend(u64),
 }
@@ -183,6 +292,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0_u64..8_000_000).prop_map(Step::Wait),
         (1_u32..4).prop_map(Step::Ask),
         Just(Step::Ask(1)),
+        Just(Step::Steer),
         Just(Step::Free),
         (0_u64..400).prop_map(Step::Spend),
     ]
@@ -195,7 +305,7 @@ proptest! {
     fn no_limit_is_ever_broken_and_every_wait_is_enough(
         requests in 0_u32..50,
         turns in 0_u32..5,
-        tokens in 0_u64..2000,
+        tokens in 0_u64..20_000,
         steps in proptest::collection::vec(step(), 1..200),
     ) {
         let (start, limits) = (Instant::now(), limits(requests, turns, tokens));
@@ -208,45 +318,93 @@ proptest! {
             if spent.0 != today {
                 spent = (today, 0);
             }
-            match step {
-                Step::Wait(more) => millis += more,
+            let claim = match step {
+                Step::Wait(more) => {
+                    millis += more;
+                    continue;
+                }
                 Step::Free => {
-                    if let Some(freed) = running.pop() {
-                        quota.free(freed);
-                    }
+                    running.pop().into_iter().for_each(|reserved| quota.free(reserved));
+                    continue;
                 }
                 Step::Spend(more) => {
-                    quota.spend(more, now);
+                    quota.spend(&"turn".into(), more, now);
+                    quota.end_answer("turn");
                     spent.1 += more;
+                    continue;
                 }
-                Step::Ask(count) => match admit(&mut quota, count, now) {
-                    Ok(left) => {
-                        running.push(count);
-                        admitted.push(millis);
-                        prop_assert!(turns == 0 || running.iter().sum::<u32>() <= turns);
-                        prop_assert!(tokens == 0 || spent.1 < tokens);
-                        prop_assert_eq!(left.tokens.map(|share| share.remaining), limits.tokens_per_day.map(|max| max.get() - spent.1));
-                        let in_span = admitted.iter().enumerate().map(|(at, since)| ((admitted.len() - at) as u64, millis - since));
-                        for (count, passed) in in_span.filter(|_| requests > 0) {
-                            let most = u64::from(requests) + (passed * u64::from(requests)).div_ceil(60_000) ;
-                            prop_assert!(count <= most, "{} requests in {} ms", count, passed);
-                        }
+                Step::Ask(count) => Claim::turns(count, 0),
+                Step::Steer => Claim::beside_a_turn(),
+            };
+            match admit(&mut quota, claim, now) {
+                Ok(reserved) => {
+                    running.extend((0..claim.turns).map(|_| reserved));
+                    admitted.extend((0..claim.requests).map(|_| millis));
+                    prop_assert!(claim.turns == 0 || turns == 0 || running.len() <= turns as usize);
+                    prop_assert!(tokens == 0 || spent.1 < tokens);
+                    let remaining = quota.left(now).tokens.map(|share| share.remaining);
+                    prop_assert_eq!(remaining, limits.tokens_per_day.map(|max| max.get() - spent.1));
+                    let in_span = admitted.iter().enumerate().map(|(at, since)| ((admitted.len() - at) as u64, millis - since));
+                    for (count, passed) in in_span.filter(|_| requests > 0) {
+                        let most = u64::from(requests) + (passed * u64::from(requests)).div_ceil(60_000) ;
+                        prop_assert!(count <= most, "{} requests in {} ms", count, passed);
                     }
-                    Err(Reached::Requests(wait)) => {
-                        let later = Moment { steady: now.steady + wait, ..now };
-                        prop_assert!(wait <= Duration::from_secs(60));
-                        prop_assert!(admit(&mut quota, count, later).is_ok());
-                        running.push(count);
-                        millis += u64::try_from(wait.as_millis()).unwrap() + 1;
-                        admitted.push(millis);
-                    }
-                    Err(Reached::Turns(_)) => prop_assert!(running.iter().sum::<u32>() + count > turns),
-                    Err(Reached::Tokens(wait)) => {
-                        prop_assert!(spent.1 >= tokens);
-                        prop_assert_eq!(now.utc.after(wait).0 % 86_400_000, 0);
-                    }
-                },
+                }
+                Err(Reached::Requests(wait)) if claim.requests <= requests => {
+                    let later = Moment { steady: now.steady + wait, ..now };
+                    prop_assert!(wait <= Duration::from_secs(60));
+                    let reserved = admit(&mut quota, claim, later).unwrap();
+                    running.extend((0..claim.turns).map(|_| reserved));
+                    millis += u64::try_from(wait.as_millis()).unwrap() + 1;
+                    admitted.extend((0..claim.requests).map(|_| millis));
+                }
+                // More choices than requests in a minute are refused before, as no waiting would help.
+                Err(Reached::Requests(_)) => {}
+                Err(Reached::Turns(_)) => prop_assert!(running.len() + claim.turns as usize > turns as usize),
+                Err(Reached::Reserved(_)) => {
+                    prop_assert!(!running.is_empty() && claim.turns > 0 && spent.1 < tokens);
+                }
+                Err(Reached::TokensForChoices(_)) => prop_assert!(running.is_empty() && claim.turns > 1),
+                Err(Reached::Tokens(wait)) => {
+                    prop_assert!(spent.1 >= tokens);
+                    prop_assert_eq!(now.utc.after(wait).0 % 86_400_000, 0);
+                }
             }
         }
+    }
+
+    /// However many ask at once: as long as no answer is longer than it is taken for, the budget is passed by one answer at
+    /// most; beyond that, only by what the answers that run at the same time are longer than they are taken for.
+    #[test]
+    fn a_budget_of_tokens_is_passed_by_one_answer_at_most(
+        budget in 1_u64..50_000,
+        answers in proptest::collection::vec((0_u64..9000, 0_u64..4000, 0_usize..6, 1_u64..4), 1..200),
+    ) {
+        let (now, limits) = (after(Instant::now(), 0), limits(0, 0, budget));
+        let mut quota = Quota::new(limits, 0, now);
+        let (mut running, mut spent, mut largest, mut surplus): (Vec<(Arc<str>, u64, u64)>, _, _, _) = (Vec::new(), 0, 0, 0);
+        for (at, (length, asked, ending, parts)) in answers.into_iter().enumerate() {
+            if let Ok(reserved) = admit(&mut quota, Claim::turns(1, asked), now) {
+                // Each is told in parts, of which some come now and the rest at its end.
+                let turn: Arc<str> = at.to_string().into();
+                let first = length / parts;
+                quota.spend(&turn, first, now);
+                (spent, largest) = (spent + first, largest.max(length));
+                surplus += length.saturating_sub(reserved);
+                running.push((turn, length - first, reserved));
+            }
+            if ending < running.len() {
+                let (turn, rest, reserved) = running.remove(ending);
+                quota.spend(&turn, rest, now);
+                quota.end_answer(&turn);
+                quota.free(reserved);
+                spent += rest;
+            }
+        }
+        for (turn, rest, _) in running {
+            quota.spend(&turn, rest, now);
+            spent += rest;
+        }
+        prop_assert!(spent < budget + largest + surplus, "{} of {}, largest {}, surplus {}", spent, budget, largest, surplus);
     }
 }

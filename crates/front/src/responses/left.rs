@@ -168,6 +168,12 @@ impl Left {
 
     /// Reads its turn for as long as it runs; one that waits for calls is left waiting.
     async fn read(&self, mut turn: Turn) -> Read {
+        let owner = self.desk.guard.keys().owner(&self.row.key);
+        if let Some(owner) = owner
+            && let Ok(permit) = self.desk.quotas.resume(&owner).await
+        {
+            turn.set_permit(permit.turn());
+        }
         let mut given_up = pin!(self.given_up());
         loop {
             let are_calls_wanted = turn.is_waiting() && !self.desk.pool.waiting_calls(&self.row.turn).is_empty();

@@ -234,7 +234,6 @@ impl Responding {
                     self.output.tell_object(ended.event(), &ended.object);
                     // Whoever hears the end finds the conversation free, and may ask for the next response.
                     self.talk = None;
-                    self.answering.permit.end();
                     self.stage = Stage::Told(ended);
                 }
                 Stage::Keeping(storing, _) => {

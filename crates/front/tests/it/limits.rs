@@ -13,7 +13,7 @@ use crate::support::House;
 
 const TEXT: &str = r#"{"prompt":"[[text]]"}"#;
 
-async fn limited(house: &House, limits: KeyLimits) -> Caller {
+pub(crate) async fn limited(house: &House, limits: KeyLimits) -> Caller {
     house.caller_with(Grant { limits, ..Grant::of(Scopes::of(&[Scope::Use])) }).await
 }
 
@@ -26,7 +26,7 @@ async fn run(caller: &Caller) -> Answer {
 }
 
 /// Plays it once more if it failed and midnight fell into it: what is counted by the day begins anew then.
-async fn within_a_day(play: impl AsyncFn()) {
+pub(crate) async fn within_a_day(play: impl AsyncFn()) {
     let today = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 86_400;
     let day = today();
     if let Err(failure) = AssertUnwindSafe(play()).catch_unwind().await {
@@ -37,7 +37,7 @@ async fn within_a_day(play: impl AsyncFn()) {
     }
 }
 
-fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+pub(crate) fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     answer.headers.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
@@ -94,34 +94,6 @@ async fn turns_that_run_at_the_same_time_are_counted_until_their_end() {
     caller.post(&path.replace("/events", "/interrupt"), "").await;
     caller.events(path, "").await.rest().await;
     run(&caller).await;
-    house.stop().await;
-}
-
-#[tokio::test]
-async fn only_the_turn_that_waits_goes_on_for_free_and_holds_no_place_meanwhile() {
-    let house = House::open().await;
-    let limits =
-        KeyLimits { requests_per_minute: NonZeroU32::new(2), turns_max: NonZeroU32::new(2), ..KeyLimits::default() };
-    let caller = limited(&house, limits).await;
-    let user = json!({"role": "user", "content": "[[tool look {}]]"});
-    let tools = json!([{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]);
-    let ask = async |messages: &[Value], n: u32| {
-        let body = json!({"model": "quiet", "n": n, "tools": tools, "messages": messages});
-        caller.post("/v1/chat/completions", &body.to_string()).await
-    };
-    let mut waiting = Vec::new();
-    for _ in 0..2 {
-        let called = ask(std::slice::from_ref(&user), 1).await;
-        let message = called.json()["choices"][0]["message"].clone();
-        let result = json!({"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "found"});
-        waiting.push([user.clone(), message, result]);
-    }
-    assert_eq!(house.pool.turns().len(), 2, "both wait, and neither kept the other from beginning");
-    let edited = [json!({"role": "system", "content": "Be another."}), user.clone()];
-    let edited: Vec<_> = edited.into_iter().chain(waiting[0][1..].iter().cloned()).collect();
-    assert_eq!(ask(&edited, 1).await.refusal(), "429 rate_limited", "that is another turn");
-    assert_eq!(ask(&waiting[0], 2).await.refusal(), "429 rate_limited", "one of them is another turn");
-    assert_eq!(ask(&waiting[1], 1).await.json()["choices"][0]["finish_reason"], "stop");
     house.stop().await;
 }
 
@@ -226,7 +198,7 @@ async fn what_fails_says_what_is_left_and_what_was_ignored_too() {
     house.stop().await;
 }
 
-async fn used(caller: &Caller) -> u64 {
+pub(crate) async fn used(caller: &Caller) -> u64 {
     let usage = caller.get("/api/usage").await.json();
     let sum = |row: &Value| row["input_tokens"].as_u64().unwrap() + row["output_tokens"].as_u64().unwrap();
     usage["usage"].as_array().unwrap().iter().map(sum).sum()

@@ -4,6 +4,7 @@
 
 mod adversary;
 mod approvals;
+mod budgets;
 mod chat;
 #[cfg(feature = "real-codex")]
 mod compatibility;

@@ -22,7 +22,17 @@ fn audit(step: &str) -> Change {
 
 fn usage(key: &str, input: i64) -> Change {
     let (thread, day) = ("t".into(), "2026-01-31".into());
-    Change::Usage(UsageAdded { key: key.into(), thread, day, input, cached: 0, output: 0, reasoning: 0, turns: 1 })
+    Change::Usage(UsageAdded {
+        key: key.into(),
+        thread,
+        day,
+        input,
+        cached: 0,
+        output: 0,
+        reasoning: 0,
+        turns: 1,
+        estimated: 0,
+    })
 }
 
 fn listed(notes: &[Noted]) -> String {

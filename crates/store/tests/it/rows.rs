@@ -121,7 +121,7 @@ fn usage_is_summed_by_key_thread_and_day() {
         store.flush().await.unwrap();
         let filter = UsageFilter { key: Some("k".into()), from_day: Some("2026-01-31".into()), ..Default::default() };
         let mut sum = used("k", "t", "2026-01-31", 60);
-        (sum.output, sum.reasoning, sum.turns) = (21, 9, 3);
+        (sum.output, sum.reasoning, sum.turns, sum.estimated) = (21, 9, 3, 6);
         assert_eq!(store.read(move |reader| reader.usage(&filter)).await.unwrap(), [sum]);
     });
 }

@@ -169,7 +169,7 @@ pub(crate) fn key(id: &str, hash: &str) -> Key {
 
 pub(crate) fn used(key: &str, thread: &str, day: &str, input: i64) -> UsageAdded {
     let (key, thread, day) = (key.into(), thread.into(), day.into());
-    UsageAdded { key, thread, day, input, cached: input / 2, output: 7, reasoning: 3, turns: 1 }
+    UsageAdded { key, thread, day, input, cached: input / 2, output: 7, reasoning: 3, turns: 1, estimated: 2 }
 }
 
 pub(crate) fn offered(server: &str) -> ToolList {

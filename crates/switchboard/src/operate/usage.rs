@@ -25,7 +25,8 @@ pub(crate) struct Usage {
     flags: ServerFlags,
 }
 
-const COUNTS: [&str; 5] = ["turns", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens"];
+const COUNTS: [&str; 6] =
+    ["turns", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens", "estimated_tokens"];
 
 /// Runs the command.
 pub(crate) async fn run(usage: &Usage) -> Result<ExitCode> {
@@ -36,15 +37,15 @@ pub(crate) async fn run(usage: &Usage) -> Result<ExitCode> {
 }
 
 pub(super) fn list(answer: &Value) -> String {
-    let [turns, input, cached, output, reasoning] = COUNTS;
-    let mut listed = rows(answer, "usage", ["day", "key", turns, input, cached, output, reasoning]);
+    let [turns, input, cached, output, reasoning, estimated] = COUNTS;
+    let mut listed = rows(answer, "usage", ["day", "key", turns, input, cached, output, reasoning, estimated]);
     let days = answer["usage"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let [turns, input, cached, output, reasoning] = COUNTS.map(|count| {
+    let [turns, input, cached, output, reasoning, estimated] = COUNTS.map(|count| {
         let sum = days.iter().filter_map(|day| day[count].as_i64()).fold(0, i64::saturating_add);
         sum.to_string()
     });
-    listed.push(["all".into(), String::new(), turns, input, cached, output, reasoning]);
-    table(["DAY", "KEY", "TURNS", "INPUT", "CACHED", "OUTPUT", "REASONING"], &listed)
+    listed.push(["all".into(), String::new(), turns, input, cached, output, reasoning, estimated]);
+    table(["DAY", "KEY", "TURNS", "INPUT", "CACHED", "OUTPUT", "REASONING", "ESTIMATED"], &listed)
 }
 
 #[cfg(test)]
@@ -59,15 +60,15 @@ mod tests {
         let day = |day: &str, input: i64| {
             json!({
                 "day": day, "key": "0a1b", "turns": 1, "input_tokens": input, "cached_input_tokens": 0,
-                "output_tokens": 5, "reasoning_output_tokens": 2,
+                "output_tokens": 5, "reasoning_output_tokens": 2, "estimated_tokens": 1,
             })
         };
         let answer = json!({ "usage": [day("2026-01-02", 1000), day("2026-01-01", 10)] });
         expect![[r#"
-            DAY         KEY   TURNS  INPUT  CACHED  OUTPUT  REASONING
-            2026-01-02  0a1b  1      1000   0       5       2
-            2026-01-01  0a1b  1      10     0       5       2
-            all               2      1010   0       10      4
+            DAY         KEY   TURNS  INPUT  CACHED  OUTPUT  REASONING  ESTIMATED
+            2026-01-02  0a1b  1      1000   0       5       2          1
+            2026-01-01  0a1b  1      10     0       5       2          1
+            all               2      1010   0       10      4          2
         "#]]
         .assert_eq(&list(&answer));
     }

@@ -19,6 +19,7 @@ use super::Keeper;
 use crate::admission::Admission;
 use crate::board::Want;
 use crate::confinement::NotConfinable;
+use crate::meter::Meter;
 use crate::notice::{At, Notice};
 use crate::plan::{Afterwards, Reach, Transport};
 use crate::pool::FLUSH_TIMEOUT;
@@ -155,9 +156,10 @@ impl Keeper {
         let held = Held::new(&self.shared, lease);
         self.shared.board().named(lease, &turn);
         let resumed = link.client.resume_thread(&record.id, options).await?;
-        let loaded = Loaded { thread: resumed, record: record.clone() };
+        let loaded = Loaded { thread: resumed, record: record.clone(), context_tokens: 0 };
         link.threads().insert(record.id.as_str().into(), loaded);
-        let running = Running::new(followed, Arc::clone(&self.post), Arc::clone(link), record, Afterwards::Stays, held);
+        let (post, link, meter) = (Arc::clone(&self.post), Arc::clone(link), Meter::found_again());
+        let running = Running::new(followed, post, link, record, Afterwards::Stays, meter, held);
         self.shared.park(running);
         Ok(())
     }

@@ -14,7 +14,7 @@ use testkit::HANG_TIMEOUT;
 use tokio::time::{sleep, timeout};
 use workers::{
     Afterwards, Caller, Group, Limits, Notice, Order, Plan, Pool, Reach, Refused, ThreadChoice, Transport, Turn,
-    WorkerState,
+    TurnPermit, WorkerState,
 };
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -220,6 +220,7 @@ pub(crate) fn order(key: &str, prompt: &str) -> Order {
         afterwards: Afterwards::Stays,
         queue_timeout: None,
         decision_timeout: None,
+        permit: TurnPermit::default(),
     }
 }
 
