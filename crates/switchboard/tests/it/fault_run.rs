@@ -1,6 +1,7 @@
 //! The faults of `docs/faults.md` that the whole server must survive: a process of its own, over HTTP. Every caller has
 //! words of its own, so that a foreign one is seen.
 
+mod callers;
 mod descriptors;
 mod floods;
 mod kills;

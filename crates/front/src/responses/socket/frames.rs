@@ -101,7 +101,9 @@ mod tests {
     fn what_is_no_request_is_refused_with_the_place() {
         check(
             "{",
-            &expect![[r#"{"type":"error","status":400,"error":{"message":"the body cannot be used: EOF while parsing an object at line 1 column 1","type":"invalid_request_error","param":null,"code":"invalid_json"}}"#]],
+            &expect![[
+                r#"{"type":"error","status":400,"error":{"message":"the body cannot be used: EOF while parsing an object at line 1 column 1","type":"invalid_request_error","param":null,"code":"invalid_json"}}"#
+            ]],
         );
         check(
             "[]",

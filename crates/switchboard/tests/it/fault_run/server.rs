@@ -124,14 +124,29 @@ impl<'a> Server<'a> {
 
     /// A connection on which something was asked. Of HTTP/1.0, so that a stream comes as it is, and not in chunks.
     pub(super) fn request(&self, method: &str, path: &str, body: &str) -> std::io::Result<TcpStream> {
+        let mut stream = self.begin_request(method, path, body.len())?;
+        stream.write_all(body.as_bytes())?;
+        Ok(stream)
+    }
+
+    /// The same before anything of its body was sent.
+    pub(super) fn begin_request(&self, method: &str, path: &str, body_bytes: usize) -> std::io::Result<TcpStream> {
+        let headers = format!("content-type: application/json\r\ncontent-length: {body_bytes}\r\n");
+        self.send_head(&format!("{method} {path} HTTP/1.0"), &headers)
+    }
+
+    /// A connection on which a WebSocket was asked for.
+    pub(super) fn begin_upgrade(&self, path: &str) -> std::io::Result<TcpStream> {
+        let headers = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+                       sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+        self.send_head(&format!("GET {path} HTTP/1.1"), headers)
+    }
+
+    fn send_head(&self, line: &str, headers: &str) -> std::io::Result<TcpStream> {
         let mut stream = TcpStream::connect(self.address())?;
         stream.set_read_timeout(Some(HANG_TIMEOUT))?;
-        let length = body.len();
-        let head = format!(
-            "{method} {path} HTTP/1.0\r\nhost: localhost\r\nx-api-key: {KEY}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(body.as_bytes())?;
+        stream.set_write_timeout(Some(HANG_TIMEOUT))?;
+        stream.write_all(format!("{line}\r\nhost: localhost\r\nx-api-key: {KEY}\r\n{headers}\r\n").as_bytes())?;
         Ok(stream)
     }
 
