@@ -144,7 +144,7 @@ mod tests {
             name,
             group: "main".into(),
             state: states.into_iter().find(|known| crate::words::worker_state(*known) == state).unwrap(),
-            reason: Some("stderr of /home/somebody".into()),
+            reason: Some("stderr of /home/dev".into()),
             since: 0,
             retry_at: None,
             pid: None,
