@@ -81,8 +81,12 @@ impl Asking<'_> {
                 outcome => return Ok(outcome),
             }
         }
+        Err(self.asked_too_often())
+    }
+
+    fn asked_too_often(&self) -> CallError {
         let why = format!("it asked more than {} times", self.shared.limits.input_rounds_max);
-        Err(CallError::Refused(ErrorData::internal_error(why, None)))
+        CallError::Refused(ErrorData::internal_error(why, None))
     }
 
     /// Sends the request once.
@@ -91,7 +95,7 @@ impl Asking<'_> {
         let calling = connection.call(Some(asker), self.method, params);
         let sent = tokio::time::timeout(self.post.server.timeouts.call, calling).await;
         let call = sent.map_err(|_| CallError::NotSent("it takes nothing more".into()))??;
-        self.see_through(call).await
+        self.see_through(call, 0).await
     }
 
     /// Goes on with a request that waits for answers of its caller; `None` if it is the server that knows this state.
@@ -103,7 +107,7 @@ impl Asking<'_> {
                 Err(CallError::Refused(ErrorData::invalid_params(why, None)))
             });
         };
-        let ParkedCall { call, questions, .. } = parked;
+        let ParkedCall { call, questions, rounds, .. } = parked;
         call.unpark();
         for (key, question) in questions {
             let outcome = match answers.get(&key) {
@@ -112,11 +116,12 @@ impl Asking<'_> {
             };
             question.answer(outcome).await;
         }
-        Some(self.see_through(call).await)
+        Some(self.see_through(call, rounds).await)
     }
 
     /// Tells the caller what happens until there is a result, or something to be answered by a caller that must come back.
-    async fn see_through(&self, mut call: Call) -> Result<Outcome, CallError> {
+    /// `rounds` is how often the call has asked its caller something before.
+    async fn see_through(&self, mut call: Call, mut rounds: usize) -> Result<Outcome, CallError> {
         let timeout = self.post.server.timeouts.call;
         let begun = Instant::now();
         let call_max = self.shared.limits.call_max;
@@ -142,8 +147,12 @@ impl Asking<'_> {
                         until = until.max(renewed(self.shared.limits.input_timeout));
                         continue;
                     }
+                    rounds += 1;
+                    if rounds > self.shared.limits.input_rounds_max {
+                        return Err(self.asked_too_often());
+                    }
                     match self.face.era {
-                        Era::Modern => return self.park(call, question).await,
+                        Era::Modern => return self.park(call, question, rounds).await,
                         Era::Legacy => self.pass_on(question).await,
                     }
                     until = until.max(renewed(timeout));
@@ -170,7 +179,7 @@ impl Asking<'_> {
     }
 
     /// Leaves the call to wait, with all that its server asks together.
-    async fn park(&self, mut call: Call, first: Question) -> Result<Outcome, CallError> {
+    async fn park(&self, mut call: Call, first: Question, rounds: usize) -> Result<Outcome, CallError> {
         let mut questions = vec![first];
         let until = tokio::time::Instant::now() + TOGETHER;
         while let Ok(next) = tokio::time::timeout_at(until, call.next()).await {
@@ -196,6 +205,7 @@ impl Asking<'_> {
             about: self.about.clone(),
             call,
             questions,
+            rounds,
             until: Instant::now() + self.shared.limits.input_timeout,
         };
         let state = self.shared.parked.keep(parked).ok_or_else(|| {

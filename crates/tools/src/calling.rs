@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use approvals::{Kind, Offers, Verdict, Wanted};
 use jsonschema::Validator;
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResult, ContentBlock, InputRequiredResult, MetaObject, Tool};
+use rmcp::model::{CallToolResult, ContentBlock, InputRequiredResult, JsonObject, MetaObject};
 use serde_json::{Value, json};
 use store::{Change, ToolCallOutcome};
 use uuid::Uuid;
@@ -41,7 +41,7 @@ pub(crate) struct Calling<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) face: &'a Face,
     pub(crate) way: &'a Way<OwnTool>,
-    pub(crate) arguments: Value,
+    pub(crate) arguments: Arc<Value>,
     /// What a caller that comes back brings.
     pub(crate) answers: Option<Value>,
     pub(crate) state: Option<String>,
@@ -61,10 +61,16 @@ impl Calling<'_> {
         let Some(post) = self.shared.post(&self.way.server) else {
             return Ok(record.refused("its server is not there any more"));
         };
-        if let Some(validator) = &self.way.what.validator
-            && let Some(wrong) = wrong_arguments(validator, &self.way.what.tool, &self.arguments)
-        {
-            return Ok(record.refused_because(&wrong, "its arguments do not fit its schema"));
+        if let Some(validator) = &self.way.what.validator {
+            let (validator, schema) = (Arc::clone(validator), self.way.what.tool.input_schema.clone());
+            let arguments = Arc::clone(&self.arguments);
+            match post.judgements.run(move || wrong_arguments(&validator, &schema, &arguments)).await {
+                Ok(None) => {}
+                Ok(Some(wrong)) => {
+                    return Ok(record.refused_because(&wrong, "its arguments do not fit its schema"));
+                }
+                Err(unjudged) => return Ok(record.refused(&unjudged.to_string())),
+            }
         }
         let (face, key, about) = (self.face, &self.caller.key, self.about());
         let asking = Asking { shared: self.shared, post: &post, face, key, method: "tools/call", about };
@@ -101,7 +107,7 @@ impl Calling<'_> {
             kind: Kind::ToolConfirmation,
             origin: origin(&self.way.server, &self.face.owner, &record.id),
             method: "tools/call".into(),
-            params: json!({ "server": *self.way.server, "tool": self.way.own, "arguments": self.arguments })
+            params: json!({ "server": *self.way.server, "tool": self.way.own, "arguments": *self.arguments })
                 .to_string(),
             command: None,
             cwd: None,
@@ -130,7 +136,7 @@ impl Calling<'_> {
     }
 
     fn params(&self) -> Value {
-        let mut params = json!({ "name": self.way.own, "arguments": self.arguments });
+        let mut params = json!({ "name": self.way.own, "arguments": *self.arguments });
         if let Some(answers) = &self.answers {
             params["inputResponses"] = answers.clone();
         }
@@ -149,10 +155,10 @@ impl Calling<'_> {
 
 /// What is wrong with the arguments, with the path of each. Models like to write `null` for what may be left out: it counts as
 /// left out, and is passed on.
-fn wrong_arguments(validator: &Validator, tool: &Tool, arguments: &Value) -> Option<String> {
+fn wrong_arguments(validator: &Validator, schema: &JsonObject, arguments: &Value) -> Option<String> {
     let mut said = arguments.clone();
     if let Some(fields) = said.as_object_mut() {
-        let required = tool.input_schema.get("required").and_then(Value::as_array);
+        let required = schema.get("required").and_then(Value::as_array);
         let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
         fields.retain(|name, value| !value.is_null() || is_required(name));
     }

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use jsonschema::Validator;
-use jsonschema::error::ValidationErrorKind;
 use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::nesting::{LISTED_DEPTH_MAX, is_pruned};
 use crate::settings::{Confirm, Server};
-use crate::unfolding::is_bounded;
+use crate::validation::{Uncompiled, compile};
 
 /// The lists of a server as it sent them: what is kept over a restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,8 @@ pub(crate) struct OwnTool {
     pub(crate) tool: Tool,
     /// Whether it waits for a decision before it is called.
     pub(crate) needs_confirmation: bool,
-    /// Judges its arguments; `None` if its schema refers to what is elsewhere, which is never fetched, or has no bounds.
+    /// Judges its arguments; `None` if its schema refers to what is elsewhere, which is never fetched, has no bounds, or has
+    /// patterns that backtrack.
     pub(crate) validator: Option<Arc<Validator>>,
 }
 
@@ -97,16 +98,24 @@ impl Catalog {
 fn read<T: DeserializeOwned>(list: &str, items: &[Value], quarantined: &mut Vec<Quarantined>) -> Vec<T> {
     let mut read = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        match T::deserialize(item) {
+        let usable = match is_pruned(item) {
+            true => Err(too_deep()),
+            false => T::deserialize(item).map_err(|error| error.to_string()),
+        };
+        match usable {
             Ok(item) => read.push(item),
-            Err(error) => quarantined.push(Quarantined {
+            Err(why) => quarantined.push(Quarantined {
                 name: item["name"].as_str().unwrap_or_default().into(),
                 path: format!("$.{list}[{index}]"),
-                why: error.to_string(),
+                why,
             }),
         }
     }
     read
+}
+
+fn too_deep() -> String {
+    format!("it nests deeper than {LISTED_DEPTH_MAX} levels")
 }
 
 /// The tool, or where and why it cannot be used.
@@ -114,6 +123,12 @@ fn read_tool(listed: &Value, server: &Server) -> Result<OwnTool, (&'static str, 
     let name = listed["name"].as_str().filter(|name| !name.is_empty());
     let name = name.ok_or((".name", "it has no name".into()))?;
     let schema = &listed["inputSchema"];
+    if is_pruned(schema) {
+        return Err((".inputSchema", too_deep()));
+    }
+    if is_pruned(listed) {
+        return Err(("", too_deep()));
+    }
     if schema.is_null() {
         return Err((".inputSchema", "it has no schema of its arguments".into()));
     }
@@ -123,11 +138,12 @@ fn read_tool(listed: &Value, server: &Server) -> Result<OwnTool, (&'static str, 
     if schema["type"] != "object" {
         return Err((".inputSchema.type", "its arguments must be an \"object\"".into()));
     }
-    let validator = match is_bounded(schema).then(|| jsonschema::options().build(schema)) {
-        None => None,
-        Some(Ok(validator)) => Some(Arc::new(validator)),
-        Some(Err(error)) if matches!(error.kind(), ValidationErrorKind::Referencing(_)) => None,
-        Some(Err(error)) => return Err((".inputSchema", format!("it is no JSON Schema: {error}"))),
+    let validator = match compile(schema) {
+        Ok(validator) => Some(Arc::new(validator)),
+        Err(Uncompiled::Unbounded | Uncompiled::Unresolved { .. } | Uncompiled::Backtracks { .. }) => None,
+        Err(Uncompiled::Invalid { error }) => {
+            return Err((".inputSchema", format!("it is no JSON Schema: {error}")));
+        }
     };
     let needs_confirmation = match server.confirm {
         Confirm::Always => true,
@@ -204,6 +220,14 @@ mod tests {
     fn a_schema_that_refers_elsewhere_is_not_fetched_and_judges_nothing() {
         let schema = json!({ "type": "object", "properties": { "a": { "$ref": "https://example.com/a.json" } } });
         let catalog = catalog(&json!([{ "name": "far", "inputSchema": schema }]), &server());
+        assert!(catalog.tools[0].validator.is_none());
+    }
+
+    #[test]
+    fn a_schema_with_a_pattern_that_backtracks_judges_nothing() {
+        let email = json!({ "type": "string", "pattern": r"^(?!\.)(?!.*\.\.)[\w.]*@[a-z.]+$" });
+        let schema = json!({ "type": "object", "properties": { "to": email } });
+        let catalog = catalog(&json!([{ "name": "send", "inputSchema": schema }]), &server());
         assert!(catalog.tools[0].validator.is_none());
     }
 

@@ -210,7 +210,7 @@ impl ServerHandler for Endpoint {
             caller: &caller,
             face: &face,
             way,
-            arguments: Value::Object(request.arguments.unwrap_or_default()),
+            arguments: Value::Object(request.arguments.unwrap_or_default()).into(),
             answers: request.input_responses.map(|answers| json!(answers)),
             state: request.request_state,
         };

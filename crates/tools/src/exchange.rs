@@ -11,6 +11,7 @@ use wire::{Edges, Envelope, Fault, Kind, RawId, peek};
 
 use crate::dialect::Tongue;
 use crate::frame::{Ring, RingLimits, Speaker, Verdict};
+use crate::nesting::{asks_for_list, pruned};
 use crate::post::lock;
 
 /// How deep the JSON of a server may nest: a parser behind us may recurse.
@@ -123,12 +124,23 @@ impl Exchange {
                 (Heard::Request { id, method: method.into_owned(), params }, Verdict::Taken)
             }
             Err(fault) if fault.leaves_id_readable() => {
+                if let Some(pruned) = self.pruned_list(line, &fault) {
+                    return self.take(&pruned, at);
+                }
                 (self.take_edges(line, line, &fault.to_string()), verdict_of(&fault))
             }
             Err(fault) => (Heard::Nothing, verdict_of(&fault)),
         };
         self.lock().push(at, Speaker::Server, line, verdict);
         heard
+    }
+
+    /// The line as it can be read, if it has a list that nests too deeply: one entry must not hide all others.
+    fn pruned_list(&self, line: &[u8], fault: &Fault) -> Option<Vec<u8>> {
+        let pruned = if *fault == Fault::TooDeep { pruned(line)? } else { return None };
+        let Ok(Envelope::Answer { id, outcome: Ok(_) }) = peek(&pruned, DEPTH_MAX) else { return None };
+        let method = self.waiting.get(&id.as_str().parse().ok()?)?;
+        asks_for_list(method).then_some(pruned)
     }
 
     /// A line of the server that was above the limit: how it began and how it ended.
@@ -229,6 +241,19 @@ mod tests {
             let again = exchange.take(br#"{"id":16,"result":{}}"#, Duration::ZERO);
             assert_eq!(again, Heard::Nothing, "a call ends once");
         }
+    }
+
+    #[test]
+    fn a_list_with_an_entry_that_nests_too_deeply_is_read_all_the_same() {
+        let deep = format!("{}{}", r#"{"a":"#.repeat(500), "1".to_owned() + &"}".repeat(500));
+        let line =
+            format!(r#"{{"id":17,"result":{{"tools":[{{"name":"deep","inputSchema":{deep}}},{{"name":"good"}}]}}}}"#);
+        let mut exchange = asked();
+        exchange.request(17, "tools/list", json!({}), Duration::ZERO);
+        let Heard::Answer { number: 17, outcome: Ok(result) } = exchange.take(line.as_bytes(), Duration::ZERO) else {
+            panic!("it can be read");
+        };
+        assert_eq!((&result["tools"][0]["name"], &result["tools"][1]["name"]), (&json!("deep"), &json!("good")));
     }
 
     #[test]

@@ -189,8 +189,15 @@ impl Host {
         let offers = self.0.shared.offers();
         let way = offers.tool(tool).ok_or_else(|| self.0.shared.unknown_tool(tool))?;
         let face = Face::mute(Uuid::new_v4().to_string().into());
-        let calling =
-            Calling { shared: &self.0.shared, caller, face: &face, way, arguments, answers: None, state: None };
+        let calling = Calling {
+            shared: &self.0.shared,
+            caller,
+            face: &face,
+            way,
+            arguments: arguments.into(),
+            answers: None,
+            state: None,
+        };
         let result = match calling.call().await? {
             Called::Complete(result) => serde_json::to_value(result),
             Called::InputRequired(required) => serde_json::to_value(required),
@@ -240,7 +247,7 @@ impl Host {
 
     fn employ(&self, server: Server, leaving: &[Arc<Post>]) -> Arc<Post> {
         let shared = &self.0.shared;
-        let post = Arc::new(Post::new(server, shared.limits.calls_max));
+        let post = Arc::new(Post::new(server, &shared.limits));
         let before = leaving.iter().filter(|one| one.name == post.name).cloned().collect();
         let keeper = Keeper { shared: Arc::clone(shared), post: Arc::clone(&post), before };
         let mut keepers = lock(&self.0.keepers);

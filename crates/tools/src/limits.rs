@@ -18,6 +18,11 @@ pub struct Limits {
     pub calls_max: usize,
     /// How long a call may take in all, however often it tells of its progress.
     pub call_max: Duration,
+    /// How long the arguments of a call may be held against their schema: real ones take microseconds.
+    pub validation_timeout: Duration,
+    /// Arguments for the tools of one server that may be held against their schemas at once. Each has a thread that cannot be
+    /// interrupted: what a hostile schema keeps busy must stay few, and be the loss of its own server alone.
+    pub validations_max: usize,
     /// Tools, and likewise resources, templates and prompts, that are taken of one server.
     pub listed_max: usize,
     /// How much of them in all is taken of one server.
@@ -48,6 +53,8 @@ impl Default for Limits {
             line_bytes_max: 16 << 20,
             calls_max: 64,
             call_max: Duration::from_secs(60 * 60),
+            validation_timeout: Duration::from_secs(1),
+            validations_max: 2,
             listed_max: 1024,
             listed_bytes_max: 16 << 20,
             pages_max: 1024,

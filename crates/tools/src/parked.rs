@@ -17,6 +17,8 @@ pub(crate) struct ParkedCall {
     pub(crate) about: String,
     pub(crate) call: Call,
     pub(crate) questions: Vec<(String, Question)>,
+    /// How often the call has asked its caller something, these questions included.
+    pub(crate) rounds: usize,
     pub(crate) until: Instant,
 }
 

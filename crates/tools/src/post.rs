@@ -15,7 +15,9 @@ use crate::connection::Connection;
 use crate::evidence::{Ended, Evidence, Listed, Phase, Silence};
 use crate::face::rank;
 use crate::frame::{Frame, Ring, Verdict};
+use crate::limits::Limits;
 use crate::settings::Server;
+use crate::validation::Judgements;
 use crate::view::{Implementation, ServerState};
 
 /// What a keeper is asked for.
@@ -34,6 +36,7 @@ pub(crate) struct Post {
     /// What each key may have of them: however much one asks, others find room.
     shares: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
     share_max: usize,
+    pub(crate) judgements: Judgements,
     status: Mutex<Status>,
     connection: watch::Sender<Option<Connection>>,
     wish: watch::Sender<Wish>,
@@ -78,13 +81,15 @@ pub(crate) struct Remains {
 }
 
 impl Post {
-    pub(crate) fn new(server: Server, calls_max: usize) -> Self {
+    pub(crate) fn new(server: Server, limits: &Limits) -> Self {
+        let calls_max = limits.calls_max;
         Self {
             name: (&*server.name).into(),
             server: Arc::new(server),
             calls: Semaphore::new(calls_max),
             shares: Mutex::default(),
             share_max: (calls_max - calls_max / 4).max(1),
+            judgements: Judgements::new(limits.validations_max, limits.validation_timeout),
             status: Mutex::default(),
             connection: watch::Sender::new(None),
             wish: watch::Sender::new(Wish::Keep),

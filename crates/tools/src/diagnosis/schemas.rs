@@ -5,8 +5,10 @@ use serde_json::{Map, Value};
 
 use crate::evidence::{Evidence, Listed};
 use crate::finding::{Code, Finding, Severity};
+use crate::nesting::{LISTED_DEPTH_MAX, is_pruned};
 use crate::settings::Dialect;
 use crate::unfolding::{is_bounded, is_large};
+use crate::validation::{Uncompiled, compile_unbounded};
 
 use super::place::{Place, key, pointed, quoted};
 use super::reading::{Reading, told};
@@ -32,6 +34,7 @@ pub(super) fn look(reading: &Reading<'_>) -> Vec<Finding> {
     let evidence = reading.evidence;
     let mut findings: Vec<Finding> = unlisted(reading).into_iter().collect();
     findings.extend(evidence.tools.iter().filter_map(|listed| schema_fault(listed, evidence.dialect)));
+    findings.extend(backtracking(evidence));
     findings.extend(empty(evidence));
     findings.extend(other_drafts(evidence));
     findings
@@ -66,6 +69,11 @@ pub(crate) fn schema_fault(listed: &Listed, dialect: Dialect) -> Option<Finding>
         return fault(at(field), what, "write it as a JSON Schema with `\"type\": \"object\"`".to_owned());
     };
     let path = key(&listed.path, field);
+    if is_pruned(&listed.tool) {
+        let what = format!("tool `{name}` nests deeper than {LISTED_DEPTH_MAX} levels");
+        let fix = "write repeated or deep parts of its schema once under `$defs`, and refer to them with `$ref`";
+        return fault(Place::of_tool(listed, path), what, fix.to_owned());
+    }
     if object.get("type").and_then(Value::as_str) != Some("object") {
         let (what, path) = match object.get("type") {
             Some(other) => (format!("`{field}` of tool `{name}` has type {}", quoted(other)), key(&path, "type")),
@@ -74,7 +82,8 @@ pub(crate) fn schema_fault(listed: &Listed, dialect: Dialect) -> Option<Finding>
         let fix = "set `\"type\": \"object\"`, and describe the arguments under `properties`".to_owned();
         return fault(Place::of_tool(listed, path), what, fix);
     }
-    let (pointer, why) = invalid(object)?;
+    let (Uncompiled::Unresolved { error } | Uncompiled::Invalid { error }) = uncompiled(object)? else { return None };
+    let (pointer, why) = (error.instance_path().to_string(), error.masked_with(quoted(error.instance())));
     let what = format!("`{field}` of tool `{name}` is no valid JSON Schema: {why}");
     let fix = "write it in JSON Schema 2020-12, with every `$ref` inside of it".to_owned();
     fault(Place::of_tool(listed, pointed(&path, &pointer)), what, fix)
@@ -98,8 +107,8 @@ fn input_schema(tool: &Map<String, Value>, dialect: Dialect) -> Option<(&'static
     tool.get("inputSchema").map(|schema| ("inputSchema", schema)).or(in_dialect)
 }
 
-/// Where and why a schema is none.
-fn invalid(schema: &Map<String, Value>) -> Option<(String, String)> {
+/// Why a schema cannot be used to check arguments.
+fn uncompiled(schema: &Map<String, Value>) -> Option<Uncompiled> {
     let mut schema = schema.clone();
     let is_known = schema.get("$schema").is_none_or(|named| draft(named).is_some());
     if !is_known {
@@ -111,8 +120,23 @@ fn invalid(schema: &Map<String, Value>) -> Option<(String, String)> {
     if is_large(&schema) || (references > REFERENCES_MAX && !is_bounded(&schema)) {
         return None;
     }
-    let error = jsonschema::options().offline().build(&schema).err()?;
-    Some((error.instance_path().to_string(), error.masked_with(quoted(error.instance())).to_string()))
+    compile_unbounded(&schema).err()
+}
+
+/// Tools whose arguments are not checked because a pattern would need an engine that backtracks.
+fn backtracking(evidence: &Evidence) -> Vec<Finding> {
+    let found = |listed: &Listed| {
+        let (field, schema) = input_schema_of(listed, evidence.dialect)?;
+        let Uncompiled::Backtracks { pattern } = uncompiled(schema.as_object()?)? else { return None };
+        let what = format!(
+            "`{field}` of tool `{}` has the pattern {}, which needs backtracking: its arguments are passed on unchecked",
+            name_of(listed),
+            quoted(&pattern.into())
+        );
+        let fix = "write the pattern without look-around (such as `(?=`, `(?!`) and back-references (such as `\\1`)";
+        Some(Place::of_tool(listed, key(&listed.path, field)).shows(Code::D7, Severity::Warning, what, fix))
+    };
+    evidence.tools.iter().filter_map(found).collect()
 }
 
 fn references(fields: &Map<String, Value>) -> usize {

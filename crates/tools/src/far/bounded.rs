@@ -18,6 +18,8 @@ use serde_json::Value;
 use sse_stream::SseStream;
 use tokio_util::bytes::Bytes;
 
+use crate::nesting::{EventPruner, asks_for_list, pruned};
+
 /// How much of an answer that is none is quoted.
 const QUOTED_BYTES_MAX: usize = 200;
 
@@ -58,7 +60,12 @@ impl Bounded {
         if status == StatusCode::TOO_MANY_REQUESTS || (status.is_server_error() && !is_json) {
             return Err(HttpStatusError::new(status.as_u16(), None).into());
         }
-        let body = self.read(response).await?;
+        let mut body = self.read(response).await?;
+        if is_list(asked)
+            && let Some(pruned) = pruned(&body)
+        {
+            body = pruned;
+        }
         let said = serde_json::from_slice::<ServerJsonRpcMessage>(&body).ok().filter(|_| is_json);
         match (asked, said) {
             (_, Some(said)) if status.is_success() => Ok(StreamableHttpPostResponse::Json(said, connection)),
@@ -131,7 +138,12 @@ impl StreamableHttpClient for Bounded {
             }
             status if status.is_success() && content_type(&response).starts_with(EVENT_STREAM_MIME_TYPE) => {
                 let connection = connection_of(&response);
-                let bytes = each_event_bounded(response.bytes_stream(), self.answer_bytes_max);
+                let mut pruner = is_list(&message).then(EventPruner::default);
+                let bytes = response.bytes_stream().map(move |chunk| match &mut pruner {
+                    Some(pruner) => chunk.map(|chunk| pruner.prune(&chunk).into()),
+                    None => chunk,
+                });
+                let bytes = each_event_bounded(bytes, self.answer_bytes_max);
                 Ok(StreamableHttpPostResponse::Sse(SseStream::from_bytes_stream(bytes).boxed(), connection))
             }
             _ => self.whole(&message, response).await,
@@ -165,6 +177,11 @@ impl StreamableHttpClient for Bounded {
 fn said_in(body: &[u8]) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     Some(body.pointer("/error/message")?.as_str()?.chars().take(QUOTED_BYTES_MAX).collect())
+}
+
+/// Whether the answer has entries of which one must not hide the others.
+fn is_list(asked: &ClientJsonRpcMessage) -> bool {
+    matches!(asked, JsonRpcMessage::Request(asked) if asks_for_list(asked.request.method()))
 }
 
 fn unexpected(why: String) -> Refusal {

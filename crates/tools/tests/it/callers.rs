@@ -14,7 +14,8 @@ use tokio::task::JoinSet;
 use tokio_util::bytes::Bytes;
 use tools::{Caller, HttpEndpoint, Limits, Plan, Server};
 
-use crate::house::{House, PATIENCE, plan, server, text};
+use crate::hostile::script;
+use crate::house::{Can, House, Lifecycle, PATIENCE, plan, server, text};
 
 type Answer = Response<BoxBody<Bytes, std::convert::Infallible>>;
 
@@ -136,10 +137,7 @@ async fn questions_that_one_caller_leaves_open_keep_no_other_from_theirs() {
     }
     let asked = async |key, tool: &str| -> Value {
         let params = json!({ "name": tool, "arguments": {} });
-        let answer = ask_as_modern(&endpoint, key, "tools/call", tool, params).await;
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
-        let body = String::from_utf8_lossy(&body).into_owned();
-        serde_json::from_str(body.trim_start_matches("data: ")).unwrap_or_else(|_| panic!("{body}"))
+        said(ask_as_modern(&endpoint, key, "tools/call", tool, params).await).await
     };
     let first = asked("greedy", "g__ask").await;
     assert_eq!(first["result"]["resultType"], "input_required", "{first}");
@@ -147,6 +145,43 @@ async fn questions_that_one_caller_leaves_open_keep_no_other_from_theirs() {
     assert!(second["error"]["message"].as_str().unwrap().contains("too many calls wait"), "{second}");
     let modest = asked("modest", "i__ask").await;
     assert_eq!(modest["result"]["resultType"], "input_required", "{modest}");
+    house.host.stop().await;
+}
+
+/// The message of an answer that has one.
+async fn said(answer: Answer) -> Value {
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    serde_json::from_str(body.trim_start_matches("data: ")).unwrap_or_else(|_| panic!("{body}"))
+}
+
+/// A legacy server that asks again whenever it is answered.
+fn insatiable() -> Server {
+    let question = r#"{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}"#;
+    let mut server = script(&format!("echo '{question}'"));
+    let tools::Reach::Process { command, .. } = &mut server.reach else { unreachable!() };
+    let again = format!(r#"case $line in *'"action"'*) echo '{question}';;"#);
+    command[2] = command[2].to_str().unwrap().replace("case $line in", &again).into();
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_asks_without_end_is_refused_whatever_era_its_caller_is_of() {
+    let (house, endpoint) = house(vec![insatiable()], Limits { input_rounds_max: 3, ..Limits::default() });
+    house.until_ready("g").await;
+    let mut params = json!({ "name": "g__t", "arguments": {} });
+    for _ in 0..3 {
+        let asked = said(ask_as_modern(&endpoint, "key", "tools/call", "g__t", params.clone()).await).await;
+        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+        params["requestState"] = asked["result"]["requestState"].clone();
+        params["inputResponses"] = json!({ "question-1": { "action": "accept", "content": {} } });
+    }
+    let refused = said(ask_as_modern(&endpoint, "key", "tools/call", "g__t", params).await).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("more than 3 times"), "{refused}");
+    let legacy = house.caller(Lifecycle::Legacy, Can::Everything).await;
+    let refused = legacy.client.call_tool(rmcp::model::CallToolRequestParams::new("g__t")).await.unwrap_err();
+    assert!(refused.to_string().contains("more than 3 times"), "{refused}");
+    assert_eq!(legacy.heard().asked.len(), 3);
     house.host.stop().await;
 }
 

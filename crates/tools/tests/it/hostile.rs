@@ -53,6 +53,61 @@ async fn every_question_of_a_flood_is_answered() {
     house.host.stop().await;
 }
 
+/// A schema of objects in objects, so many of them.
+pub(crate) fn nested_schema(levels: usize) -> String {
+    r#"{"type":"object","properties":{"a":"#.repeat(levels) + r#"{"type":"string"}"# + &"}}".repeat(levels)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_that_nests_too_deeply_disables_its_own_tool_alone() {
+    for levels in [62, 500] {
+        let deep = format!(r#"{{"name":"deep","inputSchema":{}}},"#, nested_schema(levels));
+        let server =
+            edited(script("echo '{\"jsonrpc\":\"2.0\",\"id\":'$id',\"result\":{\"content\":[]}}'"), |script| {
+                script.replace(r#""tools":["#, &format!(r#""tools":[{deep}"#))
+            });
+        let report = check(&server, Owner::generate(), &Limits::default()).await;
+        let found: Vec<_> = report.findings.iter().filter(|finding| finding.code == tools::Code::D7).collect();
+        assert!(matches!(&found[..], [only] if only.what.contains("`deep` nests deeper")), "{report}");
+        let house = House::start(vec![server]);
+        let view = house.until("g", |view| view.state != ServerState::Starting).await;
+        assert_eq!((view.state, &view.tools[..]), (ServerState::Degraded, &["g__t".to_owned()][..]), "{view:?}");
+        assert_eq!(view.quarantined[0].path, "$.tools[0].inputSchema");
+        assert_eq!(house.call("g__t", json!({})).await["isError"], json!(null));
+        let caller = tools::Caller::new("key", "test");
+        let refused = house.host.call(&caller, "g__deep", json!({})).await.unwrap_err();
+        assert!(refused.message.contains("nests deeper"), "{refused:?}");
+        house.host.stop().await;
+    }
+}
+
+/// A server with a pattern that keeps an engine which backtracks busy for hours: 150 strings of 17 letters took minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pattern_that_backtracks_stalls_nobody() {
+    let schema =
+        r#"{"type":"object","properties":{"a":{"type":"array","items":{"pattern":"^(?:(?:(a|a)*\\1b)|(?:a*))$"}}}}"#;
+    let server = edited(script("echo '{\"jsonrpc\":\"2.0\",\"id\":'$id',\"result\":{\"content\":[]}}'"), |script| {
+        script
+            .replace(r#""inputSchema":{"type":"object"}"#, &format!(r#""inputSchema":{schema}"#))
+            .replace("echo '", "printf '%s\\n' '")
+    });
+    let report = check(&server, Owner::generate(), &Limits::default()).await;
+    let found = report.findings.iter().find(|finding| finding.code == tools::Code::D7);
+    assert!(found.is_some_and(|finding| finding.what.contains("needs backtracking")), "{report}");
+    let house = House::ready(vec![server]).await;
+    let arguments = json!({ "a": vec!["aaaaaaaaaaaaaaaaa"; 150] });
+    let result = house.call("g__t", arguments).await;
+    assert_eq!(result["isError"], json!(null), "{result}");
+    house.host.stop().await;
+}
+
+/// The same server with another script.
+fn edited(mut server: Server, edit: impl Fn(&str) -> String) -> Server {
+    let tools::Reach::Process { command, .. } = &mut server.reach else { unreachable!() };
+    command[2] = edit(command[2].to_str().unwrap()).into();
+    server
+}
+
 /// A legacy server of one tool, as a script; `then` is what it does when it is called.
 pub(crate) fn script(then: &str) -> Server {
     let hello =
@@ -74,12 +129,7 @@ pub(crate) fn script(then: &str) -> Server {
 
 /// A legacy server that ends when it is asked what it does not know.
 pub(crate) fn fragile() -> Server {
-    let mut server = script(":");
-    let tools::Reach::Process { command, .. } = &mut server.reach else { unreachable!() };
-    let script =
-        command[2].to_str().unwrap().replace("case $line in", "case $line in *'\"server/discover\"'*) exit 1;;");
-    command[2] = script.into();
-    server
+    edited(script(":"), |script| script.replace("case $line in", "case $line in *'\"server/discover\"'*) exit 1;;"))
 }
 
 pub(crate) fn shell(name: &str, script: &str) -> Server {

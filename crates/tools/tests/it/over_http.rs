@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tools::{Caller, Era, Host, HttpEndpoint, Limits, Plan, Reach, Remote, Server, ServerState, Timeouts};
 
+use crate::hostile::nested_schema;
 use crate::house::{Can, House, Lifecycle, plan, server, text, words};
 
 /// Serves the endpoint of a host to whoever brings the right token; where.
@@ -244,9 +245,11 @@ async fn an_answer_over_http_has_an_end_too() {
     behind.host.stop().await;
 }
 
-/// Adds a tool without a schema to the list.
-async fn answer_with_a_bad_tool(
+/// Adds a tool to the list, which is answered as this kind of content.
+async fn answer_with_another_tool(
     endpoint: HttpEndpoint,
+    tool: Arc<str>,
+    kind: &'static str,
     request: Request<Incoming>,
 ) -> Result<Response<BoxBody<hyper::body::Bytes, Infallible>>, Infallible> {
     let (head, body) = request.into_parts();
@@ -259,8 +262,10 @@ async fn answer_with_a_bad_tool(
         return Ok(Response::from_parts(head, body));
     }
     let listed = body.collect().await.unwrap().to_bytes();
-    let listed = String::from_utf8_lossy(&listed).replacen(r#""tools":["#, r#""tools":[{"name":"bad"},"#, 1);
+    let listed = String::from_utf8_lossy(&listed).replacen(r#""tools":["#, &format!(r#""tools":[{tool},"#), 1);
+    let listed = if kind == "application/json" { listed } else { format!("data: {listed}\n\n") };
     head.headers.remove("content-length");
+    head.headers.insert("content-type", kind.parse().unwrap());
     Ok(Response::from_parts(head, Full::<hyper::body::Bytes>::from(listed).boxed()))
 }
 
@@ -268,14 +273,24 @@ async fn answer_with_a_bad_tool(
 async fn a_bad_tool_over_http_is_put_aside_and_the_others_are_offered() {
     let mut tasks = JoinSet::new();
     let behind = House::ready(vec![server("g", "dual")]).await;
-    let endpoint = HttpEndpoint::new(&behind.host, 1 << 20);
-    let url = listen(&mut tasks, move |request| answer_with_a_bad_tool(endpoint.clone(), request)).await;
-    let house = House::start(vec![over(&url, "right")]);
-    let view = house.until("far", |view| view.state != ServerState::Starting).await;
-    assert_eq!(view.state, ServerState::Degraded, "{view:?}");
-    assert_eq!(view.quarantined.len(), 1);
-    assert_eq!(text(&house.call("far__g__echo", json!({ "text": "x" })).await), "x");
-    house.host.stop().await;
+    let deep =
+        |levels: usize| -> Arc<str> { format!(r#"{{"name":"bad","inputSchema":{}}}"#, nested_schema(levels)).into() };
+    for kind in ["application/json", "text/event-stream"] {
+        for tool in [r#"{"name":"bad"}"#.into(), deep(62), deep(500)] {
+            let endpoint = HttpEndpoint::new(&behind.host, 1 << 20);
+            let url = listen(&mut tasks, move |request| {
+                answer_with_another_tool(endpoint.clone(), Arc::clone(&tool), kind, request)
+            })
+            .await;
+            let house = House::start(vec![over(&url, "right")]);
+            let view = house.until("far", |view| view.state != ServerState::Starting).await;
+            assert_eq!(view.state, ServerState::Degraded, "{view:?}");
+            let aside: Vec<_> = view.quarantined.iter().map(|one| (&*one.name, &*one.path)).collect();
+            assert_eq!(aside, [("bad", "$.tools[0].inputSchema")], "{view:?}");
+            assert_eq!(text(&house.call("far__g__echo", json!({ "text": "x" })).await), "x");
+            house.host.stop().await;
+        }
+    }
     behind.host.stop().await;
 }
 
