@@ -32,6 +32,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Where everything that must survive is kept, in the state directory.
 const STORE_FILE: &str = "switchboard.db";
+/// How long threads of the runtime may take to end what they are at when the command is over.
+const THREADS_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Connects callers to coding agents.
 #[derive(Parser)]
@@ -105,7 +107,12 @@ fn wait_for_many(command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
 
 fn finish(mut runtime: tokio::runtime::Builder, command: impl Future<Output = Result<ExitCode>>) -> ExitCode {
     let runtime = runtime.enable_all().build();
-    let done = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(command));
+    let done = runtime.map_err(Into::into).and_then(|runtime| {
+        let done = runtime.block_on(command);
+        // What a thread is still at that cannot be interrupted ends with the process.
+        runtime.shutdown_timeout(THREADS_GRACE);
+        done
+    });
     done.unwrap_or_else(|error| {
         crate::print::complain(&error);
         ExitCode::FAILURE

@@ -209,7 +209,7 @@ impl Asking<'_> {
             until: Instant::now() + self.shared.limits.input_timeout,
         };
         let state = self.shared.parked.keep(parked).ok_or_else(|| {
-            CallError::Refused(ErrorData::internal_error("too many calls wait for answers of their callers", None))
+            CallError::Refused(ErrorData::internal_error("too many calls wait for answers of their callers, or a quarter of them is this caller's: answer some first", None))
         })?;
         Ok(Outcome::InputRequired(json!({
             "resultType": "input_required",

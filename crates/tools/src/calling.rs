@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use approvals::{Kind, Offers, Verdict, Wanted};
-use jsonschema::Validator;
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResult, ContentBlock, InputRequiredResult, JsonObject, MetaObject};
+use rmcp::model::{CallToolResult, ContentBlock, InputRequiredResult, MetaObject};
 use serde_json::{Value, json};
 use store::{Change, ToolCallOutcome};
 use uuid::Uuid;
@@ -25,10 +24,9 @@ use crate::offers::Way;
 use crate::post::Post;
 use crate::results::decoded;
 use crate::strays::origin;
+use crate::validation::Unjudged;
 use crate::waiting::Waiting;
 
-/// How many wrong arguments are named.
-const ERRORS_MAX: usize = 8;
 /// How much of the arguments tells two calls apart where one comes back to the other.
 const ABOUT_BYTES_MAX: usize = 1 << 20;
 
@@ -61,16 +59,10 @@ impl Calling<'_> {
         let Some(post) = self.shared.post(&self.way.server) else {
             return Ok(record.refused("its server is not there any more"));
         };
-        if let Some(validator) = &self.way.what.validator {
-            let (validator, schema) = (Arc::clone(validator), self.way.what.tool.input_schema.clone());
-            let arguments = Arc::clone(&self.arguments);
-            match post.judgements.run(move || wrong_arguments(&validator, &schema, &arguments)).await {
-                Ok(None) => {}
-                Ok(Some(wrong)) => {
-                    return Ok(record.refused_because(&wrong, "its arguments do not fit its schema"));
-                }
-                Err(unjudged) => return Ok(record.refused(&unjudged.to_string())),
-            }
+        match self.judged(&post, record.request_bytes).await {
+            Ok(None) => {}
+            Ok(Some(wrong)) => return Ok(record.refused_because(&wrong, "its arguments do not fit its schema")),
+            Err(unjudged) => return Ok(record.refused(&unjudged.to_string())),
         }
         let (face, key, about) = (self.face, &self.caller.key, self.about());
         let asking = Asking { shared: self.shared, post: &post, face, key, method: "tools/call", about };
@@ -93,6 +85,16 @@ impl Calling<'_> {
             }
         };
         record.end(&post, outcome)
+    }
+
+    /// What is wrong with the arguments, if anything is.
+    async fn judged(&self, post: &Post, arguments_bytes: usize) -> Result<Option<String>, Unjudged> {
+        let Some(judge) = &self.way.what.judge else { return Ok(None) };
+        if judge.is_quick(arguments_bytes) {
+            return Ok(judge.wrong_arguments(&self.arguments));
+        }
+        let (judge, arguments) = (Arc::clone(judge), Arc::clone(&self.arguments));
+        post.judgements.run(move || judge.wrong_arguments(&arguments)).await
     }
 
     /// Waits for the decision of whoever may call this, if one is needed.
@@ -151,28 +153,6 @@ impl Calling<'_> {
         about.truncate(about.floor_char_boundary(ABOUT_BYTES_MAX));
         about
     }
-}
-
-/// What is wrong with the arguments, with the path of each. Models like to write `null` for what may be left out: it counts as
-/// left out, and is passed on.
-fn wrong_arguments(validator: &Validator, schema: &JsonObject, arguments: &Value) -> Option<String> {
-    let mut said = arguments.clone();
-    if let Some(fields) = said.as_object_mut() {
-        let required = schema.get("required").and_then(Value::as_array);
-        let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
-        fields.retain(|name, value| !value.is_null() || is_required(name));
-    }
-    if validator.is_valid(arguments) || validator.is_valid(&said) {
-        return None;
-    }
-    let mut errors = validator.iter_errors(arguments);
-    let named: Vec<String> = errors
-        .by_ref()
-        .take(ERRORS_MAX)
-        .map(|error| format!("`${}`: {error}", error.instance_path().as_str().replace('/', ".")))
-        .collect();
-    let more = if errors.next().is_some() { "; and more" } else { "" };
-    Some(format!("its arguments do not fit its schema: {}{more}", named.join("; ")))
 }
 
 /// What will be written down of a call; if nothing else is said of it, that its caller gave it up.

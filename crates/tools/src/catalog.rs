@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use jsonschema::Validator;
 use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,7 @@ use serde_json::Value;
 
 use crate::nesting::{LISTED_DEPTH_MAX, is_pruned};
 use crate::settings::{Confirm, Server};
-use crate::validation::{Uncompiled, compile};
+use crate::validation::{Judge, Uncompiled};
 
 /// The lists of a server as it sent them: what is kept over a restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -53,7 +52,7 @@ pub(crate) struct OwnTool {
     pub(crate) needs_confirmation: bool,
     /// Judges its arguments; `None` if its schema refers to what is elsewhere, which is never fetched, has no bounds, or has
     /// patterns that backtrack.
-    pub(crate) validator: Option<Arc<Validator>>,
+    pub(crate) judge: Option<Arc<Judge>>,
 }
 
 /// Something of a list that cannot be used.
@@ -138,8 +137,8 @@ fn read_tool(listed: &Value, server: &Server) -> Result<OwnTool, (&'static str, 
     if schema["type"] != "object" {
         return Err((".inputSchema.type", "its arguments must be an \"object\"".into()));
     }
-    let validator = match compile(schema) {
-        Ok(validator) => Some(Arc::new(validator)),
+    let judge = match Judge::of(schema) {
+        Ok(judge) => Some(Arc::new(judge)),
         Err(Uncompiled::Unbounded | Uncompiled::Unresolved { .. } | Uncompiled::Backtracks { .. }) => None,
         Err(Uncompiled::Invalid { error }) => {
             return Err((".inputSchema", format!("it is no JSON Schema: {error}")));
@@ -160,7 +159,7 @@ fn read_tool(listed: &Value, server: &Server) -> Result<OwnTool, (&'static str, 
         }
         Tool::deserialize(bare).map_err(|_| ("", error.to_string()))
     })?;
-    Ok(OwnTool { tool, needs_confirmation, validator })
+    Ok(OwnTool { tool, needs_confirmation, judge })
 }
 
 /// Whether the server itself says that somebody should be asked: by MCP's hint, or by a flag of LocalCowork's, which stands at
@@ -220,7 +219,7 @@ mod tests {
     fn a_schema_that_refers_elsewhere_is_not_fetched_and_judges_nothing() {
         let schema = json!({ "type": "object", "properties": { "a": { "$ref": "https://example.com/a.json" } } });
         let catalog = catalog(&json!([{ "name": "far", "inputSchema": schema }]), &server());
-        assert!(catalog.tools[0].validator.is_none());
+        assert!(catalog.tools[0].judge.is_none());
     }
 
     #[test]
@@ -228,7 +227,7 @@ mod tests {
         let email = json!({ "type": "string", "pattern": r"^(?!\.)(?!.*\.\.)[\w.]*@[a-z.]+$" });
         let schema = json!({ "type": "object", "properties": { "to": email } });
         let catalog = catalog(&json!([{ "name": "send", "inputSchema": schema }]), &server());
-        assert!(catalog.tools[0].validator.is_none());
+        assert!(catalog.tools[0].judge.is_none());
     }
 
     #[test]

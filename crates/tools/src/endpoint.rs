@@ -1,28 +1,28 @@
 //! What callers see: one MCP server of either era that has everything that all tool servers have. One is made for each
 //! connection of a legacy caller, and for each request of a modern one.
 
-mod listeners;
-
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, ErrorCode, GetPromptRequestParams,
     GetPromptResponse, GetPromptResult, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ServerCapabilities, ServerConfig,
     SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
-use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use rmcp::service::{NotificationContext, Peer, RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::asking::{Asking, Outcome};
 use crate::caller::Caller;
 use crate::calling::{Called, Calling};
+use crate::changes::{SUBSCRIBED_MAX, Subscriptions};
 use crate::connection::CallError;
 use crate::face::Face;
 use crate::handshake::Era;
@@ -30,7 +30,7 @@ use crate::host::{Host, Shared};
 use crate::offers::page;
 use crate::post::{Post, lock};
 use crate::results::decoded;
-use listeners::{Listening, SUBSCRIBED_MAX};
+use crate::sessions::{CallerSettings, OpeningSlot, Session, SessionUse};
 
 /// The server that callers talk to.
 pub(crate) struct Endpoint {
@@ -41,30 +41,65 @@ pub(crate) struct Endpoint {
     id: Arc<str>,
     /// The key that the connection was made with, if it is one.
     key: OnceLock<Arc<str>>,
-    level: Mutex<Option<LoggingLevel>>,
-    listening: Listening,
-    /// Its place among those that there may be.
-    _place: OwnedSemaphorePermit,
+    settings: Arc<CallerSettings>,
+    /// At most one: what tells the caller of a pipe of changes. Whoever has a session is told on a stream of that.
+    telling: Mutex<JoinSet<()>>,
+    /// The session that it serves, if it serves one.
+    session: Option<Arc<Session>>,
+    /// Its place among those that there may be, unless its session has one.
+    place: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Endpoint {
     /// For callers that each request names; `None` if there are too many.
     pub(crate) fn new(host: &Host) -> Option<Self> {
         let shared = host.shared();
+        let place = Arc::clone(&shared.listeners).try_acquire_owned().ok()?;
         Some(Self {
             host: host.clone(),
             caller: None,
             id: Uuid::new_v4().to_string().into(),
             key: OnceLock::new(),
-            level: Mutex::default(),
-            listening: Listening::new(Arc::clone(shared)),
-            _place: Arc::clone(&shared.listeners).try_acquire_owned().ok()?,
+            settings: Arc::new(CallerSettings {
+                level: Mutex::default(),
+                subscriptions: Arc::new(Subscriptions::new(Arc::clone(shared))),
+            }),
+            telling: Mutex::default(),
+            session: None,
+            place: Mutex::new(Some(place)),
         })
     }
 
     /// For the one caller of a pipe.
     pub(crate) fn of(host: &Host, caller: Caller) -> Option<Self> {
         Some(Self { caller: Some(caller), ..Self::new(host)? })
+    }
+
+    /// For the one caller of a session, for as long as it uses it.
+    pub(crate) fn of_session(host: &Host, session: &Arc<Session>) -> Self {
+        Self {
+            host: host.clone(),
+            caller: Some(session.caller.clone()),
+            id: Arc::clone(&session.owner),
+            key: OnceLock::new(),
+            settings: Arc::clone(&session.settings),
+            telling: Mutex::default(),
+            session: Some(Arc::clone(session)),
+            place: Mutex::default(),
+        }
+    }
+
+    /// Keeps the session in use until a call is over, also if its caller loses the connection meanwhile.
+    fn session_use(&self) -> Option<SessionUse> {
+        self.session.as_ref().map(Session::enter)
+    }
+
+    /// Tells the caller of a pipe of every change from now on.
+    fn begin_telling(&self, peer: Peer<RoleServer>) {
+        let mut telling = lock(&self.telling);
+        if self.session.is_none() && telling.is_empty() {
+            telling.spawn(Arc::clone(&self.settings.subscriptions).tell(peer));
+        }
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -86,7 +121,7 @@ impl Endpoint {
     /// The face of a caller: one without a connection comes back with its key alone.
     fn face(&self, context: &RequestContext<RoleServer>) -> Result<Face, ErrorData> {
         let caller = self.caller(context)?;
-        let mut face = Face::of(Arc::clone(&self.id), context, *lock(&self.level));
+        let mut face = Face::of(Arc::clone(&self.id), context, *lock(&self.settings.level));
         if face.era == Era::Modern && self.caller.is_none() {
             face.owner = format!("key {}", caller.key).into();
         }
@@ -115,6 +150,7 @@ impl Endpoint {
         let about = format!("{method} {params}");
         let (caller, face) = (self.caller(context)?, self.face(context)?);
         let asking = Asking { shared: self.shared(), post, face: &face, key: &caller.key, method, about };
+        let _session_use = self.session_use();
         let (answers, state) = coming_back;
         let asked = async {
             if let Some(state) = &state
@@ -175,12 +211,17 @@ impl ServerHandler for Endpoint {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         self.caller(&context)?;
+        let parts = context.extensions.get::<http::request::Parts>();
+        let slot = parts.and_then(|parts| parts.extensions.get::<OpeningSlot>());
+        if let (Some(slot), Some(place)) = (slot, lock(&self.place).take()) {
+            slot.fill(&request, place)?;
+        }
         context.peer.set_peer_info(request.clone());
         self.negotiate_initialize(&request)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.listening.begin(context.peer);
+        self.begin_telling(context.peer);
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -205,6 +246,7 @@ impl ServerHandler for Endpoint {
         let offers = self.shared().offers();
         let way = offers.tool(&request.name).ok_or_else(|| self.shared().unknown_tool(&request.name))?;
         let (caller, face) = (self.caller(&context)?, self.face(&context)?);
+        let _session_use = self.session_use();
         let calling = Calling {
             shared: self.shared(),
             caller: &caller,
@@ -319,7 +361,7 @@ impl ServerHandler for Endpoint {
         request: SetLevelRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        *lock(&self.level) = Some(request.level);
+        *lock(&self.settings.level) = Some(request.level);
         Ok(())
     }
 
@@ -330,11 +372,11 @@ impl ServerHandler for Endpoint {
     ) -> Result<(), ErrorData> {
         self.caller(&context)?;
         self.post_of_resource(&request.uri)?;
-        if !self.listening.subscribe(&request.uri) {
+        if !self.settings.subscriptions.subscribe(&request.uri) {
             let why = format!("one caller can be told of {SUBSCRIBED_MAX} resources: give up one of them first");
             return Err(ErrorData::invalid_request(why, None));
         }
-        self.listening.begin(context.peer);
+        self.begin_telling(context.peer);
         Ok(())
     }
 
@@ -343,7 +385,7 @@ impl ServerHandler for Endpoint {
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.listening.unsubscribe(&request.uri);
+        self.settings.subscriptions.unsubscribe(&request.uri);
         Ok(())
     }
 
@@ -356,7 +398,7 @@ impl ServerHandler for Endpoint {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        self.listening.serve(&context).await;
+        self.settings.subscriptions.serve(&context).await;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The tool host: every tool server with its keeper, and what they offer together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -10,13 +10,14 @@ use rmcp::ErrorData;
 use serde_json::Value;
 use store::Store;
 use supervise::{Ladder, Owner};
-use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::caller::Caller;
 use crate::calling::{Called, Calling};
 use crate::catalog::Catalog;
+use crate::changes::Change;
 use crate::connection::Question;
 use crate::diagnosis::diagnose;
 use crate::face::Face;
@@ -29,9 +30,6 @@ use crate::post::{Post, Wish, lock};
 use crate::settings::Server;
 use crate::strays;
 use crate::view::{Frames, ServerState, ServerView};
-
-/// Updates of resources that a slow listener may not have seen yet; one that is further behind is told that all may have changed.
-const UPDATES_MAX: usize = 256;
 
 /// What the tool host is made of.
 pub struct Plan {
@@ -76,19 +74,22 @@ pub(crate) struct Shared {
     posts: Mutex<Vec<Arc<Post>>>,
     /// Those that are being stopped.
     leaving: Mutex<Vec<Arc<Post>>>,
-    offers: watch::Sender<Arc<Offers>>,
+    offers: Mutex<Arc<Offers>>,
     offering: Mutex<()>,
-    updates: broadcast::Sender<Update>,
-    /// How many callers want to be told of changes of which resource, whichever server has it.
-    subscribed: Mutex<BTreeMap<String, usize>>,
+    /// The latest change. What it stands for is there before its number is.
+    changes: watch::Sender<Change>,
+    /// The resources that callers want to be told of, whichever server has them.
+    subscribed: Mutex<BTreeMap<String, Subscribed>>,
     /// What must be done though nobody waits for it.
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// A resource has changed.
-#[derive(Clone, Debug)]
-pub(crate) struct Update {
-    pub(crate) uri: String,
+/// A resource that callers want to be told of.
+#[derive(Debug, Default)]
+struct Subscribed {
+    callers: usize,
+    /// By which change it last became another one, since somebody has wanted to know.
+    changed: Change,
 }
 
 impl Host {
@@ -112,9 +113,9 @@ impl Host {
             notify,
             posts: Mutex::default(),
             leaving: Mutex::default(),
-            offers: watch::Sender::default(),
+            offers: Mutex::default(),
             offering: Mutex::default(),
-            updates: broadcast::Sender::new(UPDATES_MAX),
+            changes: watch::Sender::default(),
             subscribed: Mutex::default(),
             tasks: Mutex::default(),
         });
@@ -268,7 +269,7 @@ impl Shared {
 
     /// All that is offered now.
     pub(crate) fn offers(&self) -> Arc<Offers> {
-        self.offers.borrow().clone()
+        Arc::clone(&lock(&self.offers))
     }
 
     /// Why there is no tool of that name.
@@ -291,14 +292,13 @@ impl Shared {
         ErrorData::invalid_params(why.unwrap_or_else(unknown), None)
     }
 
-    /// Tells of every change of what is offered.
-    pub(crate) fn changes(&self) -> watch::Receiver<Arc<Offers>> {
-        self.offers.subscribe()
+    /// Wakes for every change.
+    pub(crate) fn changes(&self) -> watch::Receiver<Change> {
+        self.changes.subscribe()
     }
 
-    /// Tells of every change of a resource.
-    pub(crate) fn updates(&self) -> broadcast::Receiver<Update> {
-        self.updates.subscribe()
+    pub(crate) fn latest_change(&self) -> Change {
+        *self.changes.borrow()
     }
 
     pub(crate) fn offer_anew(&self) {
@@ -306,22 +306,44 @@ impl Shared {
         let offering = lock(&self.offering);
         let servers: Vec<(Arc<Server>, Arc<Catalog>)> =
             self.posts().iter().map(|post| (Arc::clone(&post.server), Arc::clone(&post.status().catalog))).collect();
-        let offers = Arc::new(Offers::of(&servers));
-        let before = self.offers.send_replace(Arc::clone(&offers));
+        let mut offers = Offers::of(&servers);
+        let before = self.offers();
+        let has_changed = {
+            // Its lock gives changes their order.
+            let _subscribed = lock(&self.subscribed);
+            let change = self.latest_change() + 1;
+            let has_changed = offers.note_changes(&before, change);
+            *lock(&self.offers) = Arc::new(offers);
+            if has_changed {
+                self.changes.send_replace(change);
+            }
+            has_changed
+        };
         drop(offering);
-        if !before.looks_like(&offers) {
+        if has_changed {
             self.tell(Notice::ToolsChanged);
         }
     }
 
-    pub(crate) fn resource_updated(&self, uri: String) {
-        // Nobody may be listening.
-        _ = self.updates.send(Update { uri });
+    pub(crate) fn resource_updated(&self, uri: &str) {
+        let mut subscribed = lock(&self.subscribed);
+        if let Some(resource) = subscribed.get_mut(uri) {
+            let change = self.latest_change() + 1;
+            resource.changed = change;
+            self.changes.send_replace(change);
+        }
+    }
+
+    /// Those of these resources that have changed after this change.
+    pub(crate) fn updated_since(&self, seen: Change, uris: &BTreeSet<String>) -> Vec<String> {
+        let subscribed = lock(&self.subscribed);
+        let is_news = |uri: &&String| subscribed.get(*uri).is_some_and(|resource| resource.changed > seen);
+        uris.iter().filter(is_news).cloned().collect()
     }
 
     /// One more caller wants to be told of this resource.
     pub(crate) fn subscribe(&self, uri: &str) {
-        *lock(&self.subscribed).entry(uri.to_owned()).or_default() += 1;
+        lock(&self.subscribed).entry(uri.to_owned()).or_default().callers += 1;
         self.resubscribe(uri);
     }
 
@@ -329,9 +351,9 @@ impl Shared {
     pub(crate) fn unsubscribe(&self, uri: &str) {
         {
             let mut subscribed = lock(&self.subscribed);
-            if let Some(count) = subscribed.get_mut(uri) {
-                *count -= 1;
-                if *count == 0 {
+            if let Some(resource) = subscribed.get_mut(uri) {
+                resource.callers -= 1;
+                if resource.callers == 0 {
                     subscribed.remove(uri);
                 }
             }

@@ -18,7 +18,8 @@ pub struct Limits {
     pub calls_max: usize,
     /// How long a call may take in all, however often it tells of its progress.
     pub call_max: Duration,
-    /// How long the arguments of a call may be held against their schema: real ones take microseconds.
+    /// How long the arguments of a call may be held against their schema, once it is their turn: real ones take microseconds, but
+    /// a machine can be busy.
     pub validation_timeout: Duration,
     /// Arguments for the tools of one server that may be held against their schemas at once. Each has a thread that cannot be
     /// interrupted: what a hostile schema keeps busy must stay few, and be the loss of its own server alone.
@@ -53,7 +54,7 @@ impl Default for Limits {
             line_bytes_max: 16 << 20,
             calls_max: 64,
             call_max: Duration::from_secs(60 * 60),
-            validation_timeout: Duration::from_secs(1),
+            validation_timeout: Duration::from_secs(5),
             validations_max: 2,
             listed_max: 1024,
             listed_bytes_max: 16 << 20,

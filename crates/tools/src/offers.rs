@@ -8,6 +8,7 @@ use rmcp::ErrorData;
 use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
 
 use crate::catalog::{Catalog, OwnTool};
+use crate::changes::Change;
 use crate::names::Names;
 use crate::settings::Server;
 
@@ -25,6 +26,10 @@ pub(crate) struct Offers {
     template_ways: Vec<(String, Arc<str>)>,
     /// The servers that have resources at all.
     resource_servers: Vec<Arc<str>>,
+    /// By which change each of the lists became what it is.
+    pub(crate) tools_changed: Change,
+    pub(crate) resources_changed: Change,
+    pub(crate) prompts_changed: Change,
 }
 
 /// Where a name leads.
@@ -63,13 +68,14 @@ impl Offers {
         offers
     }
 
-    /// Whether callers see the same.
-    pub(crate) fn looks_like(&self, other: &Self) -> bool {
-        let Self { tools, prompts, resources, templates, .. } = self;
-        *tools == other.tools
-            && *prompts == other.prompts
-            && *resources == other.resources
-            && *templates == other.templates
+    /// Notes which lists became other ones by this change; says whether any did.
+    pub(crate) fn note_changes(&mut self, before: &Self, change: Change) -> bool {
+        let changed = |is_same: bool, before: Change| if is_same { before } else { change };
+        self.tools_changed = changed(self.tools == before.tools, before.tools_changed);
+        let are_resources_same = self.resources == before.resources && self.templates == before.templates;
+        self.resources_changed = changed(are_resources_same, before.resources_changed);
+        self.prompts_changed = changed(self.prompts == before.prompts, before.prompts_changed);
+        [self.tools_changed, self.resources_changed, self.prompts_changed].contains(&change)
     }
 
     /// The tool of that name.

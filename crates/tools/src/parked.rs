@@ -25,7 +25,7 @@ pub(crate) struct ParkedCall {
 pub(crate) struct Parked {
     calls: Mutex<HashMap<String, ParkedCall>>,
     calls_max: usize,
-    /// Of one owner: what one leaves waiting must not keep others from it.
+    /// Of one owner, which is a key over HTTP: what one leaves waiting must not keep others from it.
     calls_of_owner_max: usize,
     /// What the names of parked calls begin with: another Switchboard behind this one has names of its own.
     named: String,

@@ -85,11 +85,11 @@ impl Post {
         let calls_max = limits.calls_max;
         Self {
             name: (&*server.name).into(),
+            judgements: Judgements::new(limits, server.timeouts.call),
             server: Arc::new(server),
             calls: Semaphore::new(calls_max),
             shares: Mutex::default(),
             share_max: (calls_max - calls_max / 4).max(1),
-            judgements: Judgements::new(limits.validations_max, limits.validation_timeout),
             status: Mutex::default(),
             connection: watch::Sender::new(None),
             wish: watch::Sender::new(Wish::Keep),

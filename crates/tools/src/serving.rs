@@ -7,16 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
-use rmcp::ServiceExt;
-use rmcp::model::ProtocolVersion;
-use rmcp::transport::common::http_header::{HEADER_MCP_METHOD, HEADER_MCP_PROTOCOL_VERSION};
-use rmcp::transport::streamable_http_server::SessionManager as _;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::model::{ErrorCode, ProtocolVersion};
+use rmcp::transport::common::http_header::{
+    HEADER_LAST_EVENT_ID, HEADER_MCP_METHOD, HEADER_MCP_PROTOCOL_VERSION, HEADER_SESSION_ID,
+};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, ServiceExt};
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::bytes::Bytes;
@@ -25,16 +27,19 @@ use tokio_util::sync::CancellationToken;
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
 use crate::host::Host;
+use crate::sessions::{OpeningSlot, Sessions, is_of_standalone};
 use crate::visits::{Refusal, Visits};
 
 /// Places that are kept for those who come, at most.
 const PLACES_MIN: usize = 64;
+/// The JSON-RPC code of a refusal that is over when the caller has less under way.
+const TOO_MANY: i32 = -32000;
 
 /// The endpoint for callers over Streamable HTTP. Clones are the same.
 #[derive(Clone)]
 pub struct HttpEndpoint {
-    service: StreamableHttpService<Endpoint, LocalSessionManager>,
-    connections: Arc<LocalSessionManager>,
+    service: StreamableHttpService<Endpoint, Sessions>,
+    sessions: Arc<Sessions>,
     visits: Arc<Visits>,
     idle_max: Duration,
     places: Arc<Semaphore>,
@@ -74,21 +79,17 @@ impl HttpEndpoint {
             // Whoever mounts it has checked `Host` and `Origin` by its own list.
             .disable_allowed_hosts()
             .disable_allowed_origins();
-        let mut connections = LocalSessionManager::default();
-        // It would end a connection whose call waits for a person; `visits` knows which are in use.
-        connections.session_config.keep_alive = None;
-        let connections = Arc::new(connections);
+        let sessions = Arc::new(Sessions::new(host, stop.child_token()));
         let idle_max = host.shared().limits.caller_idle_max;
         let places = Arc::clone(&host.shared().listeners);
-        // However many one key has, others find room.
-        let visits = Arc::new(Visits::new((host.shared().limits.listeners_max / 2).max(1)));
+        let visits = Arc::new(Visits::new(&host.shared().limits));
         let places_min = (host.shared().limits.listeners_max / 16).clamp(1, PLACES_MIN);
         let made_for = host.clone();
         let make = move || Endpoint::new(&made_for).ok_or_else(|| io::Error::other("too many callers are connected"));
-        let service = StreamableHttpService::new(make, Arc::clone(&connections), config);
+        let service = StreamableHttpService::new(make, Arc::clone(&sessions), config);
         Self {
             service,
-            connections,
+            sessions,
             visits,
             idle_max,
             places,
@@ -100,54 +101,62 @@ impl HttpEndpoint {
     }
 
     /// Answers one request, which has a [`Caller`] among its extensions.
-    pub async fn answer<B>(&self, request: Request<B>) -> Response<BoxBody<Bytes, Infallible>>
+    pub async fn answer<B>(&self, mut request: Request<B>) -> Response<BoxBody<Bytes, Infallible>>
     where
         B: Body + Send + 'static,
         B::Data: Send + 'static,
         B::Error: Display,
     {
-        let key = request.extensions().get::<Caller>().map_or_else(Arc::default, |caller| Arc::clone(&caller.key));
-        let named = connection_in(request.headers());
-        let visit = match self.visits.enter(named.as_deref(), &key) {
+        let caller = request.extensions().get::<Caller>().cloned().unwrap_or_else(|| Caller::new("", ""));
+        let named = session_in(request.headers());
+        let visit = match self.visits.enter(named.as_deref(), &caller.key) {
             Ok(visit) => visit,
-            // As if there were no such connection.
-            Err(Refusal::NotTheirs) => return refused(StatusCode::NOT_FOUND, "Not Found: Session not found"),
+            // As if there were no such session.
+            Err(Refusal::NotTheirs) => return not_found(),
             Err(Refusal::TooMany) => {
-                return refused(
-                    StatusCode::TOO_MANY_REQUESTS,
-                    "too many requests of this key are under way: end some first",
-                );
+                return too_many("too many requests of this key are under way: end some first", Duration::from_secs(1));
             }
         };
-        if named.is_none() {
-            self.close(self.visits.give_up(self.idle_max, Instant::now())).await;
-            // Whoever leaves one connection after the other must not keep all others out.
-            if self.places.available_permits() < self.places_min {
-                self.close(self.visits.make_room().into_iter().collect()).await;
+        let Some(id) = named else {
+            for forgotten in self.visits.give_up(self.idle_max, Instant::now()) {
+                self.sessions.close(&forgotten);
             }
-        }
-        if named.is_none() && !is_modern(request.headers()) {
-            return self.connect(key, request).await;
-        }
+            // Whoever leaves one session after the other must not keep all others out.
+            if self.places.available_permits() < self.places_min
+                && let Some(forgotten) = self.visits.make_room()
+            {
+                self.sessions.close(&forgotten);
+            }
+            let slot = OpeningSlot::default();
+            request.extensions_mut().insert(slot.clone());
+            if is_modern(request.headers()) {
+                let awaited = is_answered_once(&request).then(|| Awaited::new(&self.awaited));
+                let response = self.service.handle(request).await;
+                let response = self.open(&slot, caller, response);
+                return until_sent(response, (visit, awaited));
+            }
+            return self.connect(slot, caller, request).await;
+        };
+        let session_use = if needs_service(&request) { self.sessions.enter(&id) } else { None };
         let awaited = is_answered_once(&request).then(|| Awaited::new(&self.awaited));
         let is_farewell = request.method() == Method::DELETE;
         let mut response = self.service.handle(request).await;
-        // Official clients take anything but these two for a failure to end the connection.
         if is_farewell && response.status() == StatusCode::ACCEPTED {
+            // Official clients take anything but this and 200 for a failure to end the session.
             *response.status_mut() = StatusCode::NO_CONTENT;
-        }
-        if let Some(id) = named.filter(|_| is_farewell && response.status().is_success()) {
             self.visits.close(&id);
+            self.sessions.close(&id);
         }
-        // In use until its last byte is sent.
-        match response.body().size_hint().exact() {
-            None => response.map(|body| body.map_frame(move |frame| (frame, &visit, &awaited).0).boxed()),
-            Some(_) => response,
-        }
+        until_sent(response, (visit, awaited, session_use))
     }
 
-    /// Makes a connection for a legacy caller, in a task of its own: one that is made while its caller leaves must not be forgotten.
-    async fn connect<B>(&self, key: Arc<str>, request: Request<B>) -> Response<BoxBody<Bytes, Infallible>>
+    /// Opens a session for a legacy caller, in a task of its own: one that is opened while its caller leaves must not be forgotten.
+    async fn connect<B>(
+        &self,
+        slot: OpeningSlot,
+        caller: Caller,
+        request: Request<B>,
+    ) -> Response<BoxBody<Bytes, Infallible>>
     where
         B: Body + Send + 'static,
         B::Data: Send + 'static,
@@ -156,22 +165,47 @@ impl HttpEndpoint {
         let (endpoint, (sender, receiver)) = (self.clone(), oneshot::channel());
         self.host.shared().own(async move {
             let response = endpoint.service.handle(request).await;
-            let made = connection_in(response.headers());
-            if let Some(id) = &made {
-                endpoint.visits.open(id, key, Instant::now());
-            }
-            if sender.send(response).is_err() {
-                let unheard = made.inspect(|id| endpoint.visits.close(id));
-                endpoint.close(unheard.into_iter().collect()).await;
+            let response = endpoint.open(&slot, caller, response);
+            let opened = session_in(response.headers());
+            if sender.send(response).is_err()
+                && let Some(unheard) = opened
+            {
+                endpoint.visits.close(&unheard);
+                endpoint.sessions.close(&unheard);
             }
         });
         let gone = || refused(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
         receiver.await.unwrap_or_else(|_| gone())
     }
 
-    /// Ends the connections of a key that is not valid any more.
-    pub async fn end_of(&self, key: &str) {
-        self.close(self.visits.end_of(key)).await;
+    /// Keeps the session that was opened with this response, if one was and its key may have one more.
+    fn open(
+        &self,
+        slot: &OpeningSlot,
+        caller: Caller,
+        mut response: Response<BoxBody<Bytes, Infallible>>,
+    ) -> Response<BoxBody<Bytes, Infallible>> {
+        let Some(id) = session_in(response.headers()) else { return response };
+        let Some(opened) = slot.take() else {
+            // Its handshake was refused.
+            response.headers_mut().remove(HEADER_SESSION_ID);
+            return response;
+        };
+        // Before its visit is known: whoever finds the one finds the other.
+        let key = Arc::clone(&caller.key);
+        self.sessions.keep(&id, caller, opened);
+        if let Err(retry_after) = self.visits.open(&id, key, self.idle_max, Instant::now()) {
+            self.sessions.close(&id);
+            return too_many("this key has a quarter of all MCP sessions: end some first", retry_after);
+        }
+        response
+    }
+
+    /// Ends the sessions of a key that is not valid any more.
+    pub fn end_of(&self, key: &str) {
+        for forgotten in self.visits.end_of(key) {
+            self.sessions.close(&forgotten);
+        }
     }
 
     /// Waits until every request that has an answer has had it, at most for so long.
@@ -189,24 +223,6 @@ impl HttpEndpoint {
     pub fn end(&self) {
         self.stop.cancel();
     }
-
-    /// Ends connections that are forgotten already; so whoever waits for it must not be able to stop it.
-    async fn close(&self, forgotten: Vec<Box<str>>) {
-        if forgotten.is_empty() {
-            return;
-        }
-        let (connections, (closing, closed)) = (Arc::clone(&self.connections), oneshot::channel::<()>());
-        self.host.shared().own(async move {
-            for id in forgotten {
-                if let Err(error) = connections.close_session(&(*id).into()).await {
-                    tracing::debug!(%error, "the connection of a caller was gone already");
-                }
-            }
-            drop(closing);
-        });
-        // It ends by being dropped.
-        _ = closed.await;
-    }
 }
 
 /// Whether the answer has an end: callers listen for as long as they like.
@@ -221,13 +237,50 @@ fn is_modern(headers: &HeaderMap) -> bool {
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-fn connection_in(headers: &HeaderMap) -> Option<Box<str>> {
-    headers.get("mcp-session-id").and_then(|id| id.to_str().ok()).map(Into::into)
+/// Whether the service of its session has to run for a request. The stream that belongs to no request needs none.
+fn needs_service<B>(request: &Request<B>) -> bool {
+    let last_event_id = request.headers().get(HEADER_LAST_EVENT_ID).and_then(|id| id.to_str().ok());
+    match *request.method() {
+        Method::POST => true,
+        Method::GET => last_event_id.is_some_and(|id| !is_of_standalone(id)),
+        _ => false,
+    }
+}
+
+fn session_in(headers: &HeaderMap) -> Option<Box<str>> {
+    headers.get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(Into::into)
+}
+
+/// Keeps what stands for a response until its last byte is sent.
+fn until_sent<T: Send + Sync + 'static>(
+    response: Response<BoxBody<Bytes, Infallible>>,
+    kept: T,
+) -> Response<BoxBody<Bytes, Infallible>> {
+    match response.body().size_hint().exact() {
+        None => response.map(|body| body.map_frame(move |frame| (frame, &kept).0).boxed()),
+        Some(_) => response,
+    }
+}
+
+fn not_found() -> Response<BoxBody<Bytes, Infallible>> {
+    refused(StatusCode::NOT_FOUND, "Not Found: Session not found")
 }
 
 fn refused(status: StatusCode, why: &'static str) -> Response<BoxBody<Bytes, Infallible>> {
     let mut response = Response::new(Full::from(why).boxed());
     *response.status_mut() = status;
+    response
+}
+
+/// What a key is told that has its share, as HTTP and as JSON-RPC.
+fn too_many(why: &str, retry_after: Duration) -> Response<BoxBody<Bytes, Infallible>> {
+    let error = ErrorData::new(ErrorCode(TOO_MANY), why.to_owned(), None);
+    let body = json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string();
+    let mut response = Response::new(Full::from(body).boxed());
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(RETRY_AFTER, retry_after.as_secs().max(1).into());
     response
 }
 

@@ -10,11 +10,32 @@ const PARTS_MAX: u64 = 20_000;
 /// How deep they may lie in each other.
 const DEPTH_MAX: usize = 256;
 
-/// Whether arguments can be held against this schema without fear. One whose references lead elsewhere, or are not written as
-/// a plain path, is none of those.
+/// How far a schema unfolds that can be looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Its parts, with those that it refers to counted each time.
+    pub(crate) parts: u64,
+    /// References that lead to what they stand in.
+    pub(crate) self_references: u64,
+    /// Whether it may look into strings.
+    pub(crate) has_patterns: bool,
+}
+
+impl Extent {
+    /// That of a schema against which arguments can be held without fear. One whose references lead elsewhere, or are not
+    /// written as a plain path, is none of those.
+    pub(crate) fn of(schema: &Value) -> Option<Self> {
+        let mut unfolding =
+            Unfolding { root: schema, counted: HashMap::new(), self_references: 0, has_patterns: false };
+        let parts = unfolding.count(schema, 0).filter(|parts| *parts <= PARTS_MAX)?;
+        let Unfolding { self_references, has_patterns, .. } = unfolding;
+        Some(Self { parts, self_references, has_patterns })
+    }
+}
+
+/// Whether a schema has such an extent.
 pub(crate) fn is_bounded(schema: &Value) -> bool {
-    let mut unfolding = Unfolding { root: schema, counted: HashMap::new() };
-    unfolding.count(schema, 0).is_some_and(|parts| parts <= PARTS_MAX)
+    Extent::of(schema).is_some()
 }
 
 /// Whether it is too large to be looked into, wherever its references lead.
@@ -33,6 +54,8 @@ struct Unfolding<'a> {
     root: &'a Value,
     /// By the place of the part; nothing for those that are being counted, which end in themselves.
     counted: HashMap<*const Value, u64>,
+    self_references: u64,
+    has_patterns: bool,
 }
 
 impl<'a> Unfolding<'a> {
@@ -42,6 +65,7 @@ impl<'a> Unfolding<'a> {
             return None;
         }
         if let Some(parts) = self.counted.get(&std::ptr::from_ref(part)) {
+            self.self_references += u64::from(*parts == 0);
             return Some(*parts);
         }
         let mut parts = 1_u64;
@@ -49,6 +73,7 @@ impl<'a> Unfolding<'a> {
             Value::Object(fields) => {
                 self.counted.insert(part, 0);
                 for (name, value) in fields {
+                    self.has_patterns |= matches!(name.as_str(), "pattern" | "patternProperties" | "format");
                     let inner = match (name.as_str(), value) {
                         ("$dynamicRef" | "$recursiveRef", Value::String(_)) => return None,
                         ("$ref", Value::String(path)) => self.referred(path)?,
@@ -94,6 +119,10 @@ mod tests {
         assert!(is_bounded(&json!({ "type": "object", "properties": { "a": { "type": "string" } } })));
         let tree = json!({ "type": "object", "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } } });
         assert!(is_bounded(&tree));
+        let extent = Extent::of(&tree).unwrap();
+        assert_eq!((extent.self_references, extent.has_patterns), (2, false));
+        let pattern = json!({ "type": "object", "properties": { "a": { "pattern": "^a" } } });
+        assert!(Extent::of(&pattern).unwrap().has_patterns);
         assert!(is_bounded(&chained(30, |next| next)));
         assert!(is_bounded(&json!({ "type": "object", "properties": { "$ref": { "type": "string" } } })));
     }

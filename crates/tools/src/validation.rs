@@ -1,5 +1,5 @@
 //! How arguments are held against a schema: compiled with patterns that take linear time, and judged on a thread where that
-//! holds nobody up. A judgement cannot be interrupted, so that each server has only a few at once and a call waits for its own
+//! holds nobody up, unless they are so few that it is a matter of microseconds. A judgement cannot be interrupted, so that each server has only a few at once and a call waits for its own
 //! only so long; one that is given up keeps its place until it ends by itself.
 
 use std::panic::resume_unwind;
@@ -11,9 +11,17 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
-use crate::unfolding::is_bounded;
+use crate::limits::Limits;
+use crate::unfolding::Extent;
+
+/// How many wrong arguments are named.
+const ERRORS_MAX: usize = 8;
+/// Up to so many possible errors, all are looked for.
+const LISTED_ERRORS_COST_MAX: u64 = 200_000;
+/// Parts of a schema times bytes of arguments that are judged at once: some milliseconds at worst, mostly microseconds.
+const QUICK_COST_MAX: u64 = 200_000;
 
 /// Why a schema has no validator.
 #[derive(Debug)]
@@ -28,13 +36,86 @@ pub(crate) enum Uncompiled {
     Invalid { error: Box<ValidationError<'static>> },
 }
 
-/// The validator of a schema.
-pub(crate) fn compile(schema: &Value) -> Result<Validator, Uncompiled> {
-    if is_bounded(schema) { compile_unbounded(schema) } else { Err(Uncompiled::Unbounded) }
+/// Judges arguments by a schema.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    validator: Validator,
+    extent: Extent,
+    required: Vec<String>,
 }
 
-/// The same, for a caller that knows how far the schema unfolds.
-pub(crate) fn compile_unbounded(schema: &Value) -> Result<Validator, Uncompiled> {
+impl Judge {
+    pub(crate) fn of(schema: &Value) -> Result<Self, Uncompiled> {
+        let extent = Extent::of(schema).ok_or(Uncompiled::Unbounded)?;
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        Ok(Self {
+            validator: compile_without_backtracking(schema)?,
+            extent,
+            required: required.map(str::to_owned).collect(),
+        })
+    }
+
+    /// Whether so many bytes of arguments are judged so soon that a thread would only delay it.
+    pub(crate) fn is_quick(&self, arguments_bytes: usize) -> bool {
+        let Extent { parts, self_references, has_patterns } = self.extent;
+        self_references == 0 && !has_patterns && parts.saturating_mul(arguments_bytes as u64) <= QUICK_COST_MAX
+    }
+
+    /// What is wrong with the arguments, with the path of each. Models like to write `null` for what may be left out: it counts
+    /// as left out, and is passed on.
+    pub(crate) fn wrong_arguments(&self, arguments: &Value) -> Option<String> {
+        let mut said = arguments.clone();
+        if let Some(fields) = said.as_object_mut() {
+            fields.retain(|name, value| !value.is_null() || self.required.contains(name));
+        }
+        if self.validator.is_valid(arguments) || self.validator.is_valid(&said) {
+            return None;
+        }
+        let named = self.named_errors(arguments);
+        let why = if named.is_empty() { "it refers to itself, and they nest too deeply to say where" } else { &named };
+        Some(format!("its arguments do not fit its schema: {why}"))
+    }
+
+    /// The validator knows whether arguments are valid without looking at anything twice, but names errors only by looking at
+    /// everything as often as the schema leads there, and keeps all of them.
+    fn named_errors(&self, arguments: &Value) -> String {
+        let path = |error: &ValidationError<'_>| format!("`${}`", error.instance_path().as_str().replace('/', "."));
+        let named = |error: ValidationError<'_>| format!("{}: {error}", path(&error));
+        if self.errors_bound(arguments) <= LISTED_ERRORS_COST_MAX {
+            let mut errors = self.validator.iter_errors(arguments);
+            let first: Vec<String> = errors.by_ref().take(ERRORS_MAX).map(named).collect();
+            let more = if errors.next().is_some() { "; and more" } else { "" };
+            return first.join("; ") + more;
+        }
+        if self.extent.self_references > 0 {
+            return String::new();
+        }
+        self.validator.validate(arguments).err().map_or_else(String::new, named)
+    }
+
+    /// More errors than there can be.
+    fn errors_bound(&self, arguments: &Value) -> u64 {
+        let Extent { parts, self_references, .. } = self.extent;
+        let (nodes, depth) = size(arguments);
+        let repeats = self_references.max(1).saturating_pow(depth);
+        parts.saturating_mul(nodes).saturating_mul(repeats)
+    }
+}
+
+/// How many values there are, and how deep they nest.
+fn size(value: &Value) -> (u64, u32) {
+    let inner = |sizes: &mut dyn Iterator<Item = (u64, u32)>| {
+        sizes.fold((1, 1), |(nodes, depth), (inner, deepest)| (nodes + inner, depth.max(deepest + 1)))
+    };
+    match value {
+        Value::Array(values) => inner(&mut values.iter().map(size)),
+        Value::Object(fields) => inner(&mut fields.values().map(size)),
+        _ => (1, 1),
+    }
+}
+
+/// The validator of a schema, whatever it unfolds to.
+pub(crate) fn compile(schema: &Value) -> Result<Validator, Uncompiled> {
     let options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
     options.build(schema).map_err(|error| match backtracking_pattern(&error) {
         Some(pattern) => Uncompiled::Backtracks { pattern },
@@ -43,6 +124,40 @@ pub(crate) fn compile_unbounded(schema: &Value) -> Result<Validator, Uncompiled>
         }
         None => Uncompiled::Invalid { error: Box::new(error) },
     })
+}
+
+/// How many patterns that backtrack are taken out of one schema; one with more is not checked at all.
+const PATTERNS_REMOVED_MAX: usize = 32;
+
+/// The validator of a schema without its patterns that backtrack: what they say is not checked, everything else is.
+fn compile_without_backtracking(schema: &Value) -> Result<Validator, Uncompiled> {
+    let mut compiled = compile(schema);
+    let mut schema = schema.clone();
+    for _ in 0..PATTERNS_REMOVED_MAX {
+        match compiled {
+            Err(Uncompiled::Backtracks { pattern }) if remove_pattern(&mut schema, &pattern) => {
+                compiled = compile(&schema);
+            }
+            _ => break,
+        }
+    }
+    compiled
+}
+
+/// Removes a pattern wherever it is asked of a string; whether it was found. One that chooses properties by their names stays,
+/// as without it `additionalProperties` would mean something else.
+fn remove_pattern(schema: &mut Value, pattern: &str) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            let is_removed = fields.get("pattern").is_some_and(|found| found == pattern);
+            if is_removed {
+                fields.remove("pattern");
+            }
+            fields.values_mut().fold(is_removed, |found, value| remove_pattern(value, pattern) || found)
+        }
+        Value::Array(values) => values.iter_mut().fold(false, |found, value| remove_pattern(value, pattern) || found),
+        _ => false,
+    }
 }
 
 /// The pattern that was refused and that an engine which backtracks takes.
@@ -59,21 +174,25 @@ fn backtracking_pattern(error: &ValidationError<'_>) -> Option<String> {
 #[derive(Debug)]
 pub(crate) struct Judgements {
     places: Arc<Semaphore>,
+    /// How long one waits for its place: as long as a call may take.
+    place_timeout: Duration,
     timeout: Duration,
 }
 
 /// Why there is no judgement.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unjudged {
-    #[error("as many arguments for its server are being checked as may be at once: try again")]
+    #[error("the arguments of other calls of its server are still being checked: try again")]
     Busy,
     #[error("checking its arguments against its schema took longer than {0:?}: send less, or ask for a simpler schema")]
     TooSlow(Duration),
 }
 
 impl Judgements {
-    pub(crate) fn new(at_once_max: usize, timeout: Duration) -> Self {
-        Self { places: Arc::new(Semaphore::new(at_once_max)), timeout }
+    pub(crate) fn new(limits: &Limits, call_timeout: Duration) -> Self {
+        let place_timeout = call_timeout.max(limits.validation_timeout);
+        let places = Arc::new(Semaphore::new(limits.validations_max));
+        Self { places, place_timeout, timeout: limits.validation_timeout }
     }
 
     /// What `judge` says, which runs on a thread of its own.
@@ -81,15 +200,14 @@ impl Judgements {
         &self,
         judge: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unjudged> {
-        let until = Instant::now() + self.timeout;
-        let place = timeout_at(until, Arc::clone(&self.places).acquire_owned()).await;
+        let place = timeout(self.place_timeout, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(place)) = place else { return Err(Unjudged::Busy) };
         let mut judging = spawn_blocking(move || {
             let judged = judge();
             drop(place);
             judged
         });
-        match timeout_at(until, &mut judging).await {
+        match timeout(self.timeout, &mut judging).await {
             Ok(Ok(judged)) => Ok(judged),
             Ok(Err(error)) => match error.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),
@@ -116,28 +234,71 @@ mod tests {
         let with =
             |pattern: &str| json!({ "type": "object", "properties": { "a": { "items": { "pattern": pattern } } } });
         for pattern in [r"^(?:(?:(a|a)*\1b)|(?:a*))$", "^(?!x)", "(?<=a)b"] {
-            let refused = compile(&with(pattern));
+            let refused = Judge::of(&with(pattern));
             assert!(
                 matches!(&refused, Err(Uncompiled::Backtracks { pattern: named }) if named == pattern),
                 "{pattern}: {refused:?}"
             );
         }
         let schema = json!({ "type": "object", "patternProperties": { "^(?!x)": { "type": "string" } } });
-        assert!(matches!(compile(&schema), Err(Uncompiled::Backtracks { .. })));
-        assert!(matches!(compile(&with("(")), Err(Uncompiled::Invalid { .. })));
+        assert!(matches!(Judge::of(&schema), Err(Uncompiled::Backtracks { .. })));
+        assert!(matches!(Judge::of(&with("(")), Err(Uncompiled::Invalid { .. })));
         for pattern in [r"^\d{4}-\d{2}$", r"^\/a\/[^\s]+$", r"^(a|a)*$", r"^[\w.-]+@[\w-]+\.\p{L}+$"] {
-            assert!(compile(&with(pattern)).is_ok(), "{pattern}");
+            assert!(Judge::of(&with(pattern)).is_ok(), "{pattern}");
         }
+    }
+
+    #[test]
+    fn errors_of_a_schema_that_leads_to_the_same_value_again_and_again_are_not_all_looked_for() {
+        let twice = json!([{ "properties": { "a": { "$ref": "#" } } }, { "properties": { "a": { "$ref": "#" } } }]);
+        let judge = Judge::of(&json!({ "type": "object", "allOf": twice })).unwrap();
+        let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!({ "a": inner }));
+        let wrong = judge.wrong_arguments(&nested(2)).unwrap();
+        assert!(wrong.contains("`$.a.a`: 1 is not of type \"object\""), "{wrong}");
+        // To look for all of them would take longer than the universe has lasted.
+        let wrong = judge.wrong_arguments(&nested(100)).unwrap();
+        assert!(wrong.contains("refers to itself"), "{wrong}");
+        let many =
+            Judge::of(&json!({ "type": "object", "properties": { "a": { "items": { "type": "string" } } } })).unwrap();
+        let wrong = many.wrong_arguments(&json!({ "a": vec![1; 100_000] })).unwrap();
+        assert_eq!(wrong, "its arguments do not fit its schema: `$.a.0`: 1 is not of type \"string\"");
+    }
+
+    #[test]
+    fn only_small_arguments_of_plain_schemas_are_judged_at_once() {
+        let plain = Judge::of(&json!({ "type": "object", "properties": { "a": { "type": "string" } } })).unwrap();
+        assert!(plain.is_quick(1_000) && !plain.is_quick(1_000_000));
+        for schema in [json!({ "pattern": "^a" }), json!({ "properties": { "a": { "$ref": "#" } } })] {
+            assert!(!Judge::of(&schema).unwrap().is_quick(10), "{schema}");
+        }
+    }
+
+    #[test]
+    fn everything_but_a_pattern_that_backtracks_is_checked() {
+        let schema = json!({ "type": "object", "required": ["mail"], "properties": {
+            "mail": { "type": "string", "pattern": "^(?!\\.)[a-z@.]+$" },
+            "other": { "type": "string", "pattern": "^(?=a)" },
+            "year": { "type": "string", "pattern": r"^\d{4}$" },
+        } });
+        let validator = compile_without_backtracking(&schema).unwrap();
+        assert!(validator.is_valid(&json!({ "mail": ".not@looked.at", "other": "b", "year": "2026" })));
+        for wrong in [json!({}), json!({ "mail": 1 }), json!({ "mail": "a", "year": "26" })] {
+            assert!(!validator.is_valid(&wrong), "{wrong}");
+        }
+        let by_name = json!({ "type": "object", "patternProperties": { "^(?!x)": {} }, "additionalProperties": false });
+        assert!(matches!(compile_without_backtracking(&by_name), Err(Uncompiled::Backtracks { .. })));
     }
 
     #[tokio::test]
     async fn a_judgement_that_never_ends_delays_no_call_for_longer_than_the_timeout() {
-        let judgements = Judgements::new(2, Duration::from_millis(20));
+        let soon = Duration::from_millis(20);
+        let limits = Limits { validations_max: 2, validation_timeout: soon, ..Limits::default() };
+        let judgements = Judgements::new(&limits, soon);
         let mut hanging = Vec::new();
         for _ in 0..2 {
-            let (release, released) = mpsc::channel::<()>();
+            let (release, released) = mpsc::sync_channel::<()>(1);
             let judged = judgements.run(move || released.recv().is_ok()).await;
-            assert_eq!(judged, Err(Unjudged::TooSlow(Duration::from_millis(20))));
+            assert_eq!(judged, Err(Unjudged::TooSlow(soon)));
             hanging.push(release);
         }
         // Those two still run: a third would be one thread more.

@@ -1,12 +1,14 @@
 //! Whose each connection of a legacy caller over HTTP is, and whether anybody still uses it. To know the id of a connection is
 //! not enough: it belongs to the key that opened it. One that nobody has used for long is given up; one with an open stream
-//! or a call under way is in use, however long nothing is said on it. No key has more than its share of what is under way.
+//! or a call under way is in use, however long nothing is said on it. No key has more than its share of connections, nor of
+//! what is under way.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::limits::Limits;
 use crate::post::lock;
 
 /// The connections that there are, and what is under way.
@@ -15,6 +17,8 @@ pub(crate) struct Visits {
     book: Mutex<Book>,
     /// Requests of one key that may be under way, streams among them.
     requests_max: usize,
+    /// Connections of one key.
+    connections_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -53,13 +57,24 @@ pub(crate) enum Refusal {
 }
 
 impl Visits {
-    pub(crate) fn new(requests_max: usize) -> Self {
-        Self { book: Mutex::default(), requests_max }
+    /// The shares of one key in what callers may have: however much one has, others find room.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let connections_max = (limits.listeners_max / 4).max(1);
+        Self { book: Mutex::default(), requests_max: (limits.listeners_max / 2).max(1), connections_max }
     }
 
-    /// A connection was made with this key.
-    pub(crate) fn open(&self, id: &str, key: Arc<str>, now: Instant) {
-        lock(&self.book).open.insert(id.into(), Visit { key, requests: 0, left: now });
+    /// A connection was made with this key. If the key has too many, it is none; then the place of another one may be free in
+    /// the time that is returned.
+    pub(crate) fn open(&self, id: &str, key: Arc<str>, idle_max: Duration, now: Instant) -> Result<(), Duration> {
+        let open = &mut lock(&self.book).open;
+        let theirs = || open.values().filter(|visit| visit.key == key);
+        if theirs().count() >= self.connections_max {
+            let unused = theirs().filter(|visit| visit.requests == 0);
+            let left = unused.map(|visit| visit.left).min().unwrap_or(now);
+            return Err(idle_max.saturating_sub(now.saturating_duration_since(left)));
+        }
+        open.insert(id.into(), Visit { key, requests: 0, left: now });
+        Ok(())
     }
 
     /// A request with the key comes, perhaps for a connection.
@@ -137,17 +152,22 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::{Refusal, Visits};
+    use crate::limits::Limits;
 
     const IDLE_MAX: Duration = Duration::from_secs(60);
 
     fn visits() -> Arc<Visits> {
-        Arc::new(Visits::new(3))
+        Arc::new(Visits::new(&Limits { listeners_max: 16, ..Limits::default() }))
+    }
+
+    fn open(visits: &Visits, id: &str, key: &str, now: Instant) {
+        visits.open(id, key.into(), IDLE_MAX, now).unwrap();
     }
 
     #[test]
     fn a_connection_is_its_keys_alone() {
         let (visits, mine, another) = (visits(), "mine".into(), "another".into());
-        visits.open("one", Arc::clone(&mine), Instant::now());
+        open(&visits, "one", "mine", Instant::now());
         assert!(visits.enter(Some("one"), &mine).unwrap().id.is_some());
         assert_eq!(visits.enter(Some("one"), &another).unwrap_err(), Refusal::NotTheirs);
         assert!(visits.enter(Some("unknown"), &another).unwrap().id.is_none());
@@ -158,7 +178,7 @@ mod tests {
     #[test]
     fn no_key_has_more_than_its_share() {
         let (visits, mine, another) = (visits(), "mine".into(), "another".into());
-        let mut under_way: Vec<_> = (0..3).map(|_| visits.enter(None, &mine).unwrap()).collect();
+        let mut under_way: Vec<_> = (0..8).map(|_| visits.enter(None, &mine).unwrap()).collect();
         assert_eq!(visits.enter(None, &mine).unwrap_err(), Refusal::TooMany);
         assert!(visits.enter(None, &another).is_ok());
         under_way.pop();
@@ -166,12 +186,27 @@ mod tests {
     }
 
     #[test]
+    fn a_key_with_its_quarter_of_the_connections_waits_for_the_first_that_may_be_given_up() {
+        let (visits, now) = (visits(), Instant::now());
+        for (id, ago) in [("a", 40), ("b", 30), ("c", 20), ("d", 10)] {
+            open(&visits, id, "greedy", now - Duration::from_secs(ago));
+        }
+        let beyond = |key: &str| visits.open("e", key.into(), IDLE_MAX, now);
+        assert_eq!(beyond("greedy"), Err(Duration::from_secs(20)));
+        let _request = visits.enter(Some("a"), &"greedy".into()).unwrap();
+        assert_eq!(beyond("greedy"), Err(Duration::from_secs(30)), "one that is used is not given up");
+        assert_eq!(beyond("modest"), Ok(()));
+        visits.close("b");
+        visits.open("f", "greedy".into(), IDLE_MAX, now).unwrap();
+    }
+
+    #[test]
     fn room_is_made_by_who_has_most_of_it() {
         let (visits, now) = (visits(), Instant::now());
         assert_eq!(visits.make_room(), None);
-        visits.open("modest", "one".into(), now - IDLE_MAX);
+        open(&visits, "modest", "one", now - IDLE_MAX);
         for (id, ago) in [("used", 3), ("old", 2), ("new", 1)] {
-            visits.open(id, "greedy".into(), now - Duration::from_secs(ago));
+            open(&visits, id, "greedy", now - Duration::from_secs(ago));
         }
         let _request = visits.enter(Some("used"), &"greedy".into()).unwrap();
         assert_eq!(visits.make_room(), Some("old".into()));
@@ -183,7 +218,7 @@ mod tests {
     #[test]
     fn a_connection_is_given_up_when_nobody_uses_it() {
         let visits = visits();
-        visits.open("one", "mine".into(), Instant::now());
+        open(&visits, "one", "mine", Instant::now());
         let request = visits.enter(Some("one"), &"mine".into()).unwrap();
         let later = Instant::now() + 2 * IDLE_MAX;
         assert!(visits.give_up(IDLE_MAX, later).is_empty(), "it is in use");

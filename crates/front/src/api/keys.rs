@@ -112,7 +112,7 @@ pub(crate) async fn revoke(
     if !matches!(revoked, Ok(None)) {
         for id in std::iter::once(Arc::from(&*id)).chain(keys.descendants(&id)) {
             desk.pool.cancel_unread(&id);
-            desk.mcp.end_of(&id).await;
+            desk.mcp.end_of(&id);
         }
     }
     let RevokedKey { row, descendants } = revoked?.ok_or_else(missing)?;

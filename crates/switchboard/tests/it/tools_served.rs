@@ -129,3 +129,35 @@ fn what_a_tool_server_says_is_not_in_the_log() {
     assert!(stderr.contains("a tool server has failed; `switchboard tools check broken` says why"), "{stderr}");
     assert!(why.contains("ModuleNotFoundError") && !stderr.contains("ModuleNotFoundError"), "{why}\n{stderr}");
 }
+
+#[test]
+fn a_session_that_nobody_uses_costs_less_than_10_kb() {
+    const SESSION_BYTES_MAX: u64 = 10_000;
+    let state = State::new();
+    let served = Served::start(&state);
+    let params = json!({
+        "protocolVersion": "2025-11-25",
+        "capabilities": { "elicitation": {}, "roots": { "listChanged": true }, "sampling": {} },
+        "clientInfo": { "name": "test", "version": "1" },
+    });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }).to_string();
+    let post = |headers: &str, body: &str| {
+        served.post_with("/mcp", &format!("accept: application/json, text/event-stream\r\n{headers}"), body)
+    };
+    let open_and_use = |count: u64| {
+        for _ in 0..count {
+            let opened = post("", &body);
+            let id = opened.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+            let id = id.unwrap_or_else(|| panic!("no session: {opened}"));
+            let used = post(&format!("mcp-session-id: {id}\r\n"), r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#);
+            assert!(used.starts_with("HTTP/1.1 200"), "{used}");
+        }
+        testkit::processes::memory_peak(served.run.pid())
+    };
+    // What is needed once is there by then.
+    let before = open_and_use(100);
+    let more = 900;
+    let each = open_and_use(more).saturating_sub(before) / more;
+    assert!(each < SESSION_BYTES_MAX, "a session costs {each} bytes");
+    served.stop();
+}

@@ -8,7 +8,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::nesting::{LISTED_DEPTH_MAX, is_pruned};
 use crate::settings::Dialect;
 use crate::unfolding::{is_bounded, is_large};
-use crate::validation::{Uncompiled, compile_unbounded};
+use crate::validation::{Uncompiled, compile};
 
 use super::place::{Place, key, pointed, quoted};
 use super::reading::{Reading, told};
@@ -120,16 +120,16 @@ fn uncompiled(schema: &Map<String, Value>) -> Option<Uncompiled> {
     if is_large(&schema) || (references > REFERENCES_MAX && !is_bounded(&schema)) {
         return None;
     }
-    compile_unbounded(&schema).err()
+    compile(&schema).err()
 }
 
-/// Tools whose arguments are not checked because a pattern would need an engine that backtracks.
+/// Tools with a pattern that is not checked because it would need an engine that backtracks.
 fn backtracking(evidence: &Evidence) -> Vec<Finding> {
     let found = |listed: &Listed| {
         let (field, schema) = input_schema_of(listed, evidence.dialect)?;
         let Uncompiled::Backtracks { pattern } = uncompiled(schema.as_object()?)? else { return None };
         let what = format!(
-            "`{field}` of tool `{}` has the pattern {}, which needs backtracking: its arguments are passed on unchecked",
+            "`{field}` of tool `{}` has the pattern {}, which needs backtracking and is not checked",
             name_of(listed),
             quoted(&pattern.into())
         );

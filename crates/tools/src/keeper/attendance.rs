@@ -187,7 +187,7 @@ async fn attend(keeper: &Keeper, told: &mut mpsc::Receiver<Told>, asked: &mut Jo
     loop {
         tokio::select! {
             told = told.recv() => match told {
-                Some(Told::ResourceUpdated { uri }) => keeper.shared.resource_updated(uri),
+                Some(Told::ResourceUpdated { uri }) => keeper.shared.resource_updated(&uri),
                 Some(Told::Asked(question)) => {
                     let (shared, name) = (Arc::clone(&keeper.shared), Arc::clone(&keeper.post.name));
                     asked.spawn(strays::answer(shared, name, question));

@@ -25,6 +25,7 @@ mod over_http;
 mod patience;
 mod pipe;
 mod progress;
+mod sessions;
 mod subscribed;
 mod turns;
 mod uncertain;
