@@ -223,14 +223,6 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_with_a_pattern_that_backtracks_judges_nothing() {
-        let email = json!({ "type": "string", "pattern": r"^(?!\.)(?!.*\.\.)[\w.]*@[a-z.]+$" });
-        let schema = json!({ "type": "object", "properties": { "to": email } });
-        let catalog = catalog(&json!([{ "name": "send", "inputSchema": schema }]), &server());
-        assert!(catalog.tools[0].judge.is_none());
-    }
-
-    #[test]
     fn confirmation_is_wanted_by_mark_by_flag_or_by_rule() {
         let tools = json!([
             { "name": "a", "inputSchema": { "type": "object" }, "annotations": { "destructiveHint": true } },

@@ -234,7 +234,7 @@ mod tests {
         let with =
             |pattern: &str| json!({ "type": "object", "properties": { "a": { "items": { "pattern": pattern } } } });
         for pattern in [r"^(?:(?:(a|a)*\1b)|(?:a*))$", "^(?!x)", "(?<=a)b"] {
-            let refused = Judge::of(&with(pattern));
+            let refused = compile(&with(pattern));
             assert!(
                 matches!(&refused, Err(Uncompiled::Backtracks { pattern: named }) if named == pattern),
                 "{pattern}: {refused:?}"
