@@ -31,7 +31,7 @@ use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
 use crate::error::{Code, Error};
-use crate::half_close::{Answering, AnsweringGuard, HalfCloseStream};
+use crate::half_close::{HalfCloseStream, ResponseProgress};
 use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::stall::Stalling;
@@ -282,16 +282,22 @@ async fn serve_accepted(
         AcceptedConnection::Tcp(stream, peer) => {
             // Small events must not wait for the acknowledgement of the one before.
             let _ = stream.set_nodelay(true);
-            serve_connection(stream, Peer(peer), router, limits, stopping).await;
+            let progress = ResponseProgress::default();
+            let stream = HalfCloseStream::new(stream, progress.clone());
+            serve_connection(stream, progress, Peer(peer), router, limits, stopping).await;
         }
         AcceptedConnection::Tls(stream, peer, acceptor) => {
             let _ = stream.set_nodelay(true);
             if let Some(stream) = shake_hands(stream, peer, &acceptor, limits.header_timeout, stopping.clone()).await {
-                serve_connection(stream, Peer(peer), router, limits, stopping).await;
+                serve_connection(stream, ResponseProgress::default(), Peer(peer), router, limits, stopping).await;
             }
         }
         AcceptedConnection::Control(stream, check) => match check.run().await {
-            Ok(peer) => serve_connection(stream, peer, router, limits, stopping).await,
+            Ok(peer) => {
+                let progress = ResponseProgress::default();
+                let stream = HalfCloseStream::new(stream, progress.clone());
+                serve_connection(stream, progress, peer, router, limits, stopping).await;
+            }
             Err(peer) => peer.answer(stream, limits.header_timeout).await,
         },
     }
@@ -325,6 +331,7 @@ async fn shake_hands(
 /// Each request carries `peer`, by which the guard knows where it comes from.
 async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    progress: ResponseProgress,
     peer: impl Clone + fmt::Debug + Send + Sync + 'static,
     router: Router,
     limits: ConnectionLimits,
@@ -332,16 +339,15 @@ async fn serve_connection(
 ) {
     let takeover = Takeover::new(stopping.clone());
     let (offered, carried) = (takeover.clone(), peer.clone());
-    let answering = Answering::default();
-    let stream = HalfCloseStream::new(stream, answering.clone());
     let answer = service_fn(move |mut request: hyper::Request<Incoming>| {
-        let guard = answering.begin();
+        request.extensions_mut().insert(progress.clone());
+        let progress = progress.clone();
         request.extensions_mut().insert(carried.clone());
         if request.headers().contains_key(header::UPGRADE) {
             request.extensions_mut().insert(offered.clone());
         }
         let mut router = router.clone();
-        async move { answer(&mut router, request, guard).await }
+        async move { answer(&mut router, request, progress).await }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -368,10 +374,10 @@ async fn serve_connection(
 async fn answer(
     router: &mut Router,
     request: hyper::Request<Incoming>,
-    guard: AnsweringGuard,
+    progress: ResponseProgress,
 ) -> Result<Response, Infallible> {
     let response = Service::<Request<Incoming>>::call(router, request).await?;
-    Ok(response.map(|body| guard.until_end_of(body)))
+    Ok(progress.until_end_of(response))
 }
 
 /// Says why and waits until the peer has closed: closing first, with its request unread, would take the answer back.

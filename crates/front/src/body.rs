@@ -52,8 +52,8 @@ const OPEN_BODY_BYTES_MAX: usize = 4 << 10;
 /// A longer body is parsed away from the runtime: to parse this one takes about a millisecond.
 const LARGE_BODY_BYTES: usize = 64 << 10;
 
-/// How many of these are parsed at once: one may take 200 MB meanwhile, and the others wait for a few milliseconds.
-const LARGE_BODIES_MAX: usize = 2;
+/// How many of these are parsed at once: one may take 200 MB meanwhile, and others wait for a few milliseconds.
+const LARGE_BODIES_MAX: usize = 4;
 
 /// How many values a body may hold: each takes some hundred bytes of memory, however short it is written.
 const VALUES_MAX: usize = 250_000;

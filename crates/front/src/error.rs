@@ -162,6 +162,11 @@ impl Error {
         )
     }
 
+    /// Whether the same request may succeed later.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self.code.row().0, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+    }
+
     /// The word for it, in the table.
     pub(crate) fn code_name(&self) -> &'static str {
         self.code.row().2

@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
@@ -15,6 +16,7 @@ use crate::attempts::{AttemptLimits, Attempts};
 use crate::body::{BodyReader, check_unread};
 use crate::cors::{Origins, Page, preflight};
 use crate::error::{Code, Error};
+use crate::half_close::ResponseProgress;
 use crate::host::Hosts;
 use crate::keys::{Caller, Keys, LOCAL, Scope, is_unguessable};
 use crate::lock::lock;
@@ -164,10 +166,12 @@ pub(crate) async fn admit(
     needs.check(&caller)?;
     if request.method() == Method::GET || request.method() == Method::HEAD {
         request.extensions_mut().insert(caller);
-        return Ok(next.run(request).await);
+        ResponseProgress::begin(&request);
+        return Ok(next.run(request.map(|_| Body::empty())).await);
     }
     let (mut request, lease) = guard.bodies.receive(request, &caller.key).await?;
     request.extensions_mut().insert(caller);
+    ResponseProgress::begin(&request);
     let response = next.run(request).await;
     // What of the body is held for longer has a lease of its own.
     drop(lease);

@@ -1,9 +1,10 @@
 //! A stream that tells a caller which has only finished writing from one that is gone. Both end what is read, and hyper
-//! takes either for gone; but whoever still reads is to get its answer.
+//! takes either for gone; but a caller that still reads gets its answer.
 //!
-//! While a request is being answered, the end of what is read is kept from hyper. If nothing of the response was written yet,
-//! an interim response (`100 Continue`, which every client passes over) is written as a probe: where nobody reads any more,
-//! the peer's kernel refuses it, and the next write fails. Over TLS there is no probe: a peer that ends its stream has closed it.
+//! While a request is being answered, the end of what is read is kept from hyper, and something is written that the caller
+//! ignores: an interim response (`100 Continue`) before the response has begun, and a comment in a stream of events. If nobody
+//! reads any more, the peer's kernel refuses it, and the next write fails. This is for HTTP/1.1 without TLS: older callers know
+//! no interim response, and a peer that ends a TLS stream has closed it.
 
 use std::io;
 use std::pin::Pin;
@@ -13,50 +14,85 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{Request, Response, Version, header};
+use futures_util::task::AtomicWaker;
 use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// What no client takes for its answer.
-const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+const INTERIM_RESPONSE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What no reader takes for an event.
+const COMMENT: &[u8] = b":\n\n";
 
 /// When to look whether the peer has refused what was written: doubled from the first to the second.
 const LOOK_MIN: Duration = Duration::from_millis(10);
-const LOOK_MAX: Duration = Duration::from_secs(5);
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// Whether a request of a connection is being answered.
+/// Whether a request of a connection was received and is being answered, and whether its caller has finished writing.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answering(Arc<AtomicBool>);
+pub(crate) struct ResponseProgress(Arc<ProgressState>);
 
-impl Answering {
-    /// A request is being answered, until the guard is dropped with the body of its response.
-    pub(crate) fn begin(&self) -> AnsweringGuard {
-        self.0.store(true, Ordering::Release);
-        AnsweringGuard(self.clone())
+#[derive(Debug, Default)]
+struct ProgressState {
+    is_answering: AtomicBool,
+    has_response: AtomicBool,
+    is_half_closed: AtomicBool,
+    body: AtomicWaker,
+}
+
+impl ResponseProgress {
+    /// The request was received as a whole, and is being answered.
+    pub(crate) fn begin<B>(request: &Request<B>) {
+        if request.version() == Version::HTTP_11
+            && let Some(Self(state)) = request.extensions().get()
+        {
+            state.has_response.store(false, Ordering::Release);
+            state.is_answering.store(true, Ordering::Release);
+        }
     }
 
-    fn is_on(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+    /// The same response, at whose end the request is answered.
+    pub(crate) fn until_end_of(self, response: Response<Body>) -> Response<Body> {
+        self.0.has_response.store(true, Ordering::Release);
+        let kind = response.headers().get(header::CONTENT_TYPE);
+        let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        let comments = if is_stream { CommentState::Unsent } else { CommentState::None };
+        response.map(|body| Body::new(TrackedBody { body, progress: self, comments }))
+    }
+
+    fn is_answering(&self) -> bool {
+        self.0.is_answering.load(Ordering::Acquire)
+    }
+
+    fn has_response(&self) -> bool {
+        self.0.has_response.load(Ordering::Acquire)
+    }
+
+    fn half_close(&self) {
+        self.0.is_half_closed.store(true, Ordering::Release);
+        self.0.body.wake();
     }
 }
 
-/// See [`Answering::begin`].
-#[derive(Debug)]
-pub(crate) struct AnsweringGuard(Answering);
-
-impl AnsweringGuard {
-    /// The same body, with which the guard is dropped.
-    pub(crate) fn until_end_of(self, body: Body) -> Body {
-        Body::new(GuardedBody { body, _guard: self })
-    }
-}
-
-struct GuardedBody {
+/// The body of a response.
+struct TrackedBody {
     body: Body,
-    _guard: AnsweringGuard,
+    progress: ResponseProgress,
+    comments: CommentState,
 }
 
-impl HttpBody for GuardedBody {
+/// Whether the caller is sent a comment when it has finished writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CommentState {
+    /// It is, once.
+    Unsent,
+    /// It was, or the body is no stream of events.
+    None,
+}
+
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -64,7 +100,16 @@ impl HttpBody for GuardedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if polled.is_ready() || self.comments == CommentState::None {
+            return polled;
+        }
+        self.progress.0.body.register(context.waker());
+        if !self.progress.0.is_half_closed.load(Ordering::Acquire) {
+            return Poll::Pending;
+        }
+        self.comments = CommentState::None;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(COMMENT)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -76,72 +121,79 @@ impl HttpBody for GuardedBody {
     }
 }
 
-impl Drop for AnsweringGuard {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
-        self.0.0.store(false, Ordering::Release);
+        self.progress.0.is_answering.store(false, Ordering::Release);
     }
 }
 
 /// A stream that may be half closed.
 pub(crate) struct HalfCloseStream<S> {
     stream: S,
-    answering: Answering,
-    /// Whether something was written since something was read.
-    has_written: bool,
+    progress: ResponseProgress,
+    /// Whether something of an earlier response waits to be written.
+    is_write_blocked: bool,
     /// Present once there is nothing more to read.
-    looking: Option<Looking>,
+    look: Option<PeerLook>,
 }
 
-struct Looking {
+struct PeerLook {
     next: Pin<Box<Sleep>>,
     wait: Duration,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> HalfCloseStream<S> {
-    pub(crate) fn new(stream: S, answering: Answering) -> Self {
-        Self { stream, answering, has_written: false, looking: None }
+    pub(crate) fn new(stream: S, progress: ResponseProgress) -> Self {
+        Self { stream, progress, is_write_blocked: false, look: None }
     }
 
     /// Waits for a sign that nobody reads any more.
     fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.looking.is_none() {
-            if !self.has_written {
-                ready!(Pin::new(&mut self.stream).poll_write(context, PROBE))?;
+        if self.look.is_none() {
+            if !self.progress.has_response() && !self.is_write_blocked {
+                let written = ready!(Pin::new(&mut self.stream).poll_write(context, INTERIM_RESPONSE))?;
+                if written < INTERIM_RESPONSE.len() {
+                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+                }
             }
+            self.progress.half_close();
             let next = Box::pin(sleep_until(Instant::now() + LOOK_MIN));
-            self.looking = Some(Looking { next, wait: LOOK_MIN });
+            self.look = Some(PeerLook { next, wait: LOOK_MIN });
         }
         loop {
-            let looking = self.looking.as_mut().expect("it was just set");
-            ready!(looking.next.as_mut().poll(context));
+            let look = self.look.as_mut().expect("it was just set");
+            ready!(look.next.as_mut().poll(context));
             // Writes nothing, but fails once the peer has refused what was written before.
             ready!(Pin::new(&mut self.stream).poll_write(context, &[]))?;
-            looking.wait = (looking.wait * 2).min(LOOK_MAX);
-            looking.next.as_mut().reset(Instant::now() + looking.wait);
+            look.wait = (look.wait * 2).min(LOOK_MAX);
+            look.next.as_mut().reset(Instant::now() + look.wait);
         }
+    }
+
+    fn note_write(&mut self, bytes: usize, written: &Poll<io::Result<usize>>) {
+        self.is_write_blocked = !matches!(written, Poll::Ready(Ok(written)) if *written == bytes);
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for HalfCloseStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.looking.is_none() {
+        if this.look.is_none() {
             let before = into.filled().len();
             ready!(Pin::new(&mut this.stream).poll_read(context, into))?;
             if into.filled().len() > before {
-                this.has_written = false;
                 return Poll::Ready(Ok(()));
             }
         }
-        if into.remaining() > 0 && this.answering.is_on() { this.poll_gone(context) } else { Poll::Ready(Ok(())) }
+        if into.remaining() > 0 && this.progress.is_answering() { this.poll_gone(context) } else { Poll::Ready(Ok(())) }
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for HalfCloseStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HalfCloseStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
-        self.has_written |= written > 0;
-        Poll::Ready(Ok(written))
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note_write(bytes.len(), &written);
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -157,9 +209,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HalfCloseStream<S> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, parts))?;
-        self.has_written |= written > 0;
-        Poll::Ready(Ok(written))
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.note_write(parts.iter().map(|part| part.len()).sum(), &written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,5 +1,5 @@
-//! `/mcp`: the tools of every tool server as one MCP server over Streamable HTTP, for callers of either era. Who may in is
-//! asked as everywhere; a key that is revoked ends its calls, its streams and its connections.
+//! `/mcp`: the tools of every tool server as one MCP server over Streamable HTTP, for callers of either era. Keys are
+//! checked as everywhere; a key that is revoked ends its calls, its streams and its connections.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,41 +25,47 @@ pub(crate) async fn answer(State(desk): State<Arc<Desk>>, caller: Caller, reques
     let body = whole(body).await?;
     head.extensions.insert(tools::Caller::new(&caller.key, caller.worker_group().unwrap_or(LABEL)));
     let bodies = Arc::clone(&desk.bodies);
-    let begin = |body: Bytes, memory| async move {
+    let start = |body: Bytes, mut memory: MemoryLease| async move {
+        let body_bytes = body.len();
         let answering = async move { desk.mcp.answer(Request::from_parts(head, Body::from(body))).await };
-        Ok(Begun::poll(answering, memory))
+        let started = StartedAnswer::poll(answering);
+        // What is left of it is its arguments.
+        drop(memory.split(usize::MAX));
+        memory.resize(body_bytes)?;
+        Ok((started, memory))
     };
-    let begun = bodies.work(body, &caller.key, begin).await?;
+    let (started, memory) = bodies.work(body, &caller.key, start).await?;
     let mut revocation = caller.revocation;
     let response = tokio::select! {
-        response = begun.finish() => response,
+        response = started.finish() => response,
         () = revocation.done() => return Err(Error::new(Code::KeyInvalid, "this key was revoked")),
     };
+    drop(memory);
     let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
     let response = response.map(Body::new);
     Ok(if is_stream { until_revoked(response, revocation) } else { response })
 }
 
 /// The answer to a message, which is parsed when it is first polled.
-enum Begun<F: Future> {
+enum StartedAnswer<F: Future> {
     Answered(F::Output),
-    Running(Pin<Box<F>>, MemoryLease),
+    Running(Pin<Box<F>>),
 }
 
-impl<F: Future> Begun<F> {
-    fn poll(answering: F, memory: MemoryLease) -> Self {
+impl<F: Future> StartedAnswer<F> {
+    fn poll(answering: F) -> Self {
         let mut answering = Box::pin(answering);
         // Nobody has to be woken: whoever finishes it polls it again.
         match answering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => Self::Answered(answer),
-            Poll::Pending => Self::Running(answering, memory),
+            Poll::Pending => Self::Running(answering),
         }
     }
 
     async fn finish(self) -> F::Output {
         match self {
             Self::Answered(answer) => answer,
-            Self::Running(answering, _memory) => answering.await,
+            Self::Running(answering) => answering.await,
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::lock::lock;
 /// When to try again: requests give their memory back as soon as their turns begin.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How much of the budget one key may hold.
-const KEY_SHARE: usize = 2;
+/// One key may hold the budget divided by this.
+const KEY_SHARE_DIVISOR: usize = 2;
 
 /// Counts what requests hold.
 pub(crate) struct MemoryBudget {
@@ -58,10 +58,14 @@ impl MemoryLease {
         let of_key = used.by_key.get(&self.key).copied().unwrap_or_default() - self.bytes;
         if bytes > self.bytes {
             let bytes_max = self.budget.bytes_max;
+            if bytes > bytes_max / KEY_SHARE_DIVISOR {
+                let why = "the request needs more memory than the requests of one key may hold; send less";
+                return Err(Error::new(Code::BodyTooLarge, why));
+            }
             if others.saturating_add(bytes) > bytes_max {
                 return Err(memory_exhausted());
             }
-            if of_key.saturating_add(bytes) > bytes_max / KEY_SHARE {
+            if of_key.saturating_add(bytes) > bytes_max / KEY_SHARE_DIVISOR {
                 let why = "the requests of this key hold as much memory as they may; try again soon";
                 return Err(Error::new(Code::MemoryExhausted, why).retry_after(RETRY));
             }
@@ -73,10 +77,6 @@ impl MemoryLease {
         }
         self.bytes = bytes;
         Ok(())
-    }
-
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Error> {
-        self.resize(self.bytes.saturating_add(bytes))
     }
 
     /// Makes it at least this large.
@@ -116,14 +116,14 @@ mod tests {
         let budget = Arc::new(MemoryBudget::new(100));
         let mut leases: Vec<_> = ["a", "b", "c"].map(|key| budget.lease(&key.into())).into();
         assert_eq!(message(leases[0].resize(50)), "ok");
-        assert_eq!(message(leases[1].grow(40)), "ok");
+        assert_eq!(message(leases[1].resize(40)), "ok");
         assert_eq!(
-            message(leases[2].grow(11)),
+            message(leases[2].resize(11)),
             "all requests together hold as much memory as they may; try again soon"
         );
         assert_eq!(budget.used(), 90, "a refused lease takes nothing");
         leases.remove(0);
-        assert_eq!(message(leases[1].grow(11)), "ok");
+        assert_eq!(message(leases[1].resize(11)), "ok");
         assert_eq!(budget.used(), 51);
     }
 

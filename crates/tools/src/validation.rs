@@ -147,17 +147,25 @@ fn compile_without_backtracking(schema: &Value) -> Result<Validator, Uncompiled>
 /// Removes a pattern wherever it is asked of a string; whether it was found. One that chooses properties by their names stays,
 /// as without it `additionalProperties` would mean something else.
 fn remove_pattern(schema: &mut Value, pattern: &str) -> bool {
+    let mut is_found = false;
     match schema {
         Value::Object(fields) => {
-            let is_removed = fields.get("pattern").is_some_and(|found| found == pattern);
-            if is_removed {
+            if fields.get("pattern").is_some_and(|found| found == pattern) {
                 fields.remove("pattern");
+                is_found = true;
             }
-            fields.values_mut().fold(is_removed, |found, value| remove_pattern(value, pattern) || found)
+            for value in fields.values_mut() {
+                is_found |= remove_pattern(value, pattern);
+            }
         }
-        Value::Array(values) => values.iter_mut().fold(false, |found, value| remove_pattern(value, pattern) || found),
-        _ => false,
+        Value::Array(values) => {
+            for value in values {
+                is_found |= remove_pattern(value, pattern);
+            }
+        }
+        _ => {}
     }
+    is_found
 }
 
 /// The pattern that was refused and that an engine which backtracks takes.

@@ -2,7 +2,6 @@
 //! the model is complete; one that is interrupted, or lost with its worker, was paid for all the same. Pure.
 
 use codex::{Input, Json, TurnEvent, TurnStatus, Usage};
-use serde_json::Value;
 
 use crate::running::HARMLESS;
 
@@ -108,20 +107,25 @@ pub fn input_tokens(input: &[Input]) -> u64 {
     tokens.fold(0, u64::saturating_add)
 }
 
-/// How many tokens the items of a thread's history are taken for.
+/// How many tokens the items of a thread's history are taken for. They are not parsed: a history can have many megabytes.
 pub(crate) fn history_tokens(history: &[Json]) -> u64 {
-    let items = history.iter().filter_map(|item| item.parse::<Value>().ok());
-    items.map(|item| json_tokens(&item)).fold(0, u64::saturating_add)
+    history.iter().map(|item| item_tokens(item.get())).fold(0, u64::saturating_add)
 }
 
-fn json_tokens(value: &Value) -> u64 {
-    match value {
-        Value::String(text) if text.starts_with("data:") => IMAGE_TOKENS,
-        Value::String(text) => text_tokens(text),
-        Value::Array(values) => values.iter().map(json_tokens).fold(0, u64::saturating_add),
-        Value::Object(fields) => fields.values().map(json_tokens).fold(0, u64::saturating_add),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+/// What names and punctuation of an item take that the model does not read.
+const ITEM_BYTES: u64 = 80;
+
+fn item_tokens(item: &str) -> u64 {
+    const IMAGE: &str = "\"data:";
+    let (mut text_bytes, mut images, mut rest) = (0, 0, item);
+    while let Some(at) = rest.find(IMAGE) {
+        let image = &rest[at + 1..];
+        text_bytes += at as u64;
+        images += 1;
+        rest = image.split_once('"').map_or("", |(_, behind)| behind);
     }
+    text_bytes += rest.len() as u64;
+    text_bytes.saturating_sub(ITEM_BYTES).div_ceil(BYTES_PER_TOKEN) + images * IMAGE_TOKENS
 }
 
 #[cfg(test)]
@@ -196,10 +200,14 @@ mod tests {
 
     #[test]
     fn what_is_said_is_measured_by_its_text_and_images_are_all_alike() {
-        let item =
-            json!({"role": "user", "content": [{"text": "12345678"}, {"image_url": "data:image/png;base64,AAAA"}]});
+        let part = json!({"type": "input_text", "text": "x".repeat(4000)});
+        let image =
+            json!({"type": "input_image", "image_url": format!("data:image/png;base64,{}", "A".repeat(100_000))});
+        let item = json!({"type": "message", "role": "user", "content": [part, image]});
         let history = [Json::from(&item)];
         let input = [Input::Text("1234".into()), Input::Image { url: "data:".into() }];
-        assert_eq!((history_tokens(&history), input_tokens(&input)), (1 + 2 + 1000, 1 + 1000));
+        let (history, input) = (history_tokens(&history), input_tokens(&input));
+        assert!((2000..2050).contains(&history), "{history}");
+        assert_eq!(input, 1 + 1000);
     }
 }

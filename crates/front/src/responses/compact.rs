@@ -83,7 +83,8 @@ async fn prepare(desk: Arc<Desk>, caller: Caller, body: Bytes, mut memory: Memor
     let ignored = request.ignored.iter().copied().chain(passed_over).collect();
     let (tools, form, afterwards) = (Tools::default(), Form::Text, Afterwards::Goes);
     let request = Request { messages, tools, form, afterwards, ignored, ..request };
-    memory.grow(held_bytes(&request.messages))?;
+    // The items are held until the answer, which has them again.
+    memory.grow_to(held_bytes(&request.messages))?;
     let chosen = choose(&desk, &caller, &request.model).await?;
     let permit = admit(&desk, &caller, &request).await?;
     let plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_plain().as_ref(), &caller.key) };

@@ -1,5 +1,5 @@
-//! What a connection remembers of its newest response, so that the next one can go on from it even where nothing is stored. Whoever goes on
-//! takes it: the new response is remembered in its place, and where there is none because it failed, nothing is.
+//! What a connection remembers of its newest response, so that the next one can continue it even where nothing is stored. It is
+//! forgotten once the next one has begun or was refused for good; a request that may be tried again changes nothing.
 
 use serde_json::Value;
 
@@ -21,7 +21,8 @@ pub(super) struct Memory {
 
 struct Remembered {
     id: String,
-    before: Before,
+    said: Vec<Message>,
+    after: Option<After>,
     _lease: MemoryLease,
 }
 
@@ -36,8 +37,13 @@ impl Memory {
     }
 
     /// What was said up to the end of that response, if it is the one that is remembered.
-    pub(super) fn take(&mut self, id: &str) -> Option<Before> {
-        self.newest.take_if(|newest| newest.id == id).map(|newest| newest.before)
+    pub(super) fn find(&self, id: &str) -> Option<Before> {
+        let Remembered { id, said, after, .. } = self.newest.as_ref().filter(|newest| newest.id == id)?;
+        Some(Before { said: said.clone(), after: after.clone(), last: Some(id.as_str().into()), ..Before::default() })
+    }
+
+    pub(super) fn forget(&mut self, id: &str) {
+        self.newest.take_if(|newest| newest.id == id);
     }
 }
 
@@ -77,9 +83,7 @@ fn remember(memory: &mut Memory, id: String, said: Vec<Message>, after: Option<A
     memory.newest = None;
     // Where memory is short, the caller is told to send the whole conversation.
     if is_short && lease.resize(remembered_bytes(&said)).is_ok() {
-        let last = Some(id.as_str().into());
-        memory.newest =
-            Some(Remembered { id, before: Before { said, after, last, ..Before::default() }, _lease: lease });
+        memory.newest = Some(Remembered { id, said, after, _lease: lease });
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) async fn read(
     memory: &Mutex<Memory>,
 ) -> Result<(ResponseRequest, Before), Error> {
     let links = Links::read(body)?;
-    let remembered = links.previous.as_deref().and_then(|previous| lock(memory).take(previous));
+    let remembered = links.previous.as_deref().and_then(|previous| lock(memory).find(previous));
     let mut named: Vec<String> = references(body.get("input").unwrap_or(&Value::Null))
         .filter_map(|id| Some(Name::of_item(id)?.0.id()))
         .collect();

@@ -214,7 +214,20 @@ impl Connection {
         let text_bytes = text.len();
         let bodies = &self.desk.bodies;
         let parse = |text: Bytes, memory| async move { ParsedBody::read(&text, memory) };
-        let ParsedBody { value, memory } = bodies.work(text, &self.caller.key, parse).await?;
+        let body = bodies.work(text, &self.caller.key, parse).await?;
+        let previous = body.value["previous_response_id"].as_str().map(str::to_owned);
+        let handled = self.handle_message(body, text_bytes).await;
+        // Whatever continues it takes its place, also if it fails; only what may be tried again leaves it as it is.
+        if !handled.as_ref().is_err_and(Error::is_temporary)
+            && let Some(previous) = previous
+        {
+            lock(&self.memory).forget(&previous);
+        }
+        handled
+    }
+
+    async fn handle_message(&mut self, body: ParsedBody, text_bytes: usize) -> Result<Bytes, Error> {
+        let ParsedBody { value, memory } = body;
         let wanted = Wanted::read(value)?;
         if let Some(running) = self.running.as_ref().filter(|_| !matches!(wanted, Wanted::Nothing)) {
             let id = &running.remembering.id;

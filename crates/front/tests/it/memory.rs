@@ -89,7 +89,7 @@ async fn a_body_whose_values_need_more_than_the_budget_is_refused() {
     let house = house_with_memory(64 * MIB).await;
     let many = json!({"model": "quiet", "messages": vec![json!({"role": "user", "content": "x"}); 20_000]}).to_string();
     for path in ["/v1/chat/completions", "/v1/responses/compact", "/api/turns"] {
-        assert_eq!(house.operator.post(path, &many).await.refusal(), "503 memory_exhausted", "{path}");
+        assert_eq!(house.operator.post(path, &many).await.refusal(), "413 request_entity_too_large", "{path}");
     }
     until_memory(&house, |bytes| bytes == 0).await;
     house.stop().await;
@@ -176,13 +176,7 @@ async fn a_caller_that_half_closes_gets_its_answer() {
         ),
     ] {
         let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
-        let text = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nx-api-key: {}\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n{body}",
-            house.operator.key,
-            body.len()
-        );
-        stream.write_all(text.as_bytes()).await.unwrap();
+        stream.write_all(post(&house.operator, &body).as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
         let mut answer = String::new();
         timeout(HANG_TIMEOUT, stream.read_to_string(&mut answer)).await.expect("the connection ends").unwrap();
@@ -192,19 +186,34 @@ async fn a_caller_that_half_closes_gets_its_answer() {
 }
 
 #[tokio::test]
-async fn a_caller_that_closes_while_it_waits_for_a_whole_answer_is_gone() {
-    let house = House::open().await;
-    let body = chat("[[hang]]");
-    let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
-    let text = format!(
+async fn a_caller_that_closes_is_gone_whether_it_waits_for_a_whole_answer_or_reads_a_silent_stream() {
+    // No heartbeat finds it out.
+    let settings = Settings { heartbeat: 10 * HANG_TIMEOUT, ..Settings::default() };
+    let house = House::with(settings, approvals::Settings::default()).await;
+    for stream in [false, true] {
+        let messages = json!([{"role": "user", "content": "[[hang]]"}]);
+        let body = json!({"model": "quiet", "messages": messages, "stream": stream}).to_string();
+        let mut caller = TcpStream::connect(house.operator.address).await.unwrap();
+        // One that was answered before, on the same connection, makes no difference.
+        let both = format!("{}{}", post(&house.operator, &chat("[[text]]")), post(&house.operator, &body));
+        caller.write_all(both.as_bytes()).await.unwrap();
+        let last = if stream { "event-stream" } else { "Hello from mock." };
+        let mut answer = Vec::new();
+        while !String::from_utf8_lossy(&answer).contains(last) {
+            assert!(caller.read_buf(&mut answer).await.unwrap() > 0, "the connection stays");
+        }
+        until_turns(&house, 1).await;
+        drop(caller);
+        until_turns(&house, 0).await;
+    }
+    house.stop().await;
+}
+
+fn post(caller: &Caller, body: &str) -> String {
+    format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nx-api-key: {}\r\ncontent-type: application/json\r\n\
          content-length: {}\r\n\r\n{body}",
-        house.operator.key,
+        caller.key,
         body.len()
-    );
-    stream.write_all(text.as_bytes()).await.unwrap();
-    until_turns(&house, 1).await;
-    drop(stream);
-    until_turns(&house, 0).await;
-    house.stop().await;
+    )
 }

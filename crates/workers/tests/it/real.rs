@@ -120,7 +120,7 @@ fn a_history_reaches_the_model() {
         let history = [said("[[text]]"), said("[[text]]")].iter().map(Json::from).collect();
         let mut turn = house.try_turn(Order { history, ..order("k", "[[recall]]") }).await.unwrap();
         assert_eq!(finish(&mut turn).await, ("You said 2 things before.".into(), "Completed".into(), 1));
-        let results = vec![
+        let results = [
             said("[[tool ask {}]]"),
             json!({"type": "function_call", "call_id": "call_7", "name": "ask", "arguments": "{}"}),
             json!({"type": "function_call_output", "call_id": "call_7", "output": "42"}),
