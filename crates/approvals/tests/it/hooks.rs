@@ -60,7 +60,8 @@ async fn check_left_to_people(hook: Hook, expect: Expect) {
 }
 
 fn without_times(history: &str) -> String {
-    let is_time = |word: &str| word.starts_with(|char: char| char.is_ascii_digit()) && word.contains("ms");
+    let is_time =
+        |word: &str| word.starts_with(|char: char| char.is_ascii_digit()) && word.trim_end_matches(';').ends_with('s');
     let lines = history.lines().map(|line| {
         let words = line.split(' ').map(|word| if is_time(word) { "…" } else { word });
         words.collect::<Vec<_>>().join(" ") + "\n"

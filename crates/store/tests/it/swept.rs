@@ -263,7 +263,8 @@ fn a_store_from_before_the_trusted_time_begins_with_its_newest_row() {
         store.close().await.unwrap();
         let connection = rusqlite::Connection::open(&place.path).unwrap();
         let earlier = "DROP TABLE clock; DROP INDEX threads_by_use; DROP INDEX responses_by_thread;
-                       DROP INDEX parked_calls_waiting_by_thread; PRAGMA user_version = 4;";
+                       DROP INDEX parked_calls_waiting_by_thread; ALTER TABLE usage DROP COLUMN estimated;
+                       PRAGMA user_version = 4;";
         connection.execute_batch(earlier).unwrap();
         connection.close().unwrap();
         let store = place.open();
