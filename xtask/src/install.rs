@@ -9,11 +9,28 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use crate::run;
+use crate::workspace::Workspace;
 
 const TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// A tool is built from source, which takes minutes on a small machine.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// Stands in a finished installation, and says what was installed.
 const STAMP: &str = "installed";
+
+/// A tool for cargo, below `target/tools`; its program is returned.
+pub(crate) fn for_cargo(name: &str, version: &str) -> Result<PathBuf> {
+    let place = Workspace::load()?.target_directory.join("tools");
+    let tool = place.join("bin").join(name);
+    let there = run::stdout_of(run::program(&tool).arg("--version"), TIMEOUT).unwrap_or_default();
+    if there.split_whitespace().last() != Some(version) {
+        println!("installing {name} {version} into {}", place.display());
+        let mut cargo = run::cargo("install --locked --force --root");
+        cargo.arg(place).arg(format!("{name}@{version}"));
+        run::to_end(&mut cargo, BUILD_TIMEOUT)?;
+    }
+    Ok(tool)
+}
 
 /// An environment of Python's with these requirements; its Python is returned.
 pub(crate) fn for_python(environment: &Path, requirements: &Path) -> Result<PathBuf> {

@@ -8,10 +8,13 @@ mod codex;
 mod compatibility;
 mod difference;
 mod faults;
+mod fuzz;
 mod install;
 mod record;
 mod run;
 mod schema;
+mod schemathesis;
+mod soak;
 mod test;
 mod tidy;
 mod tool_servers;
@@ -41,6 +44,12 @@ enum Command {
     Record(record::Arguments),
     /// Play every fault of `docs/faults.md` against real processes
     Faults,
+    /// Look for inputs that break a parser, with cargo-fuzz and a nightly toolchain
+    Fuzz(fuzz::Arguments),
+    /// Put a server under load for a while, and see that nothing of it grows
+    Soak(soak::Arguments),
+    /// Hold a running server against its own description, with requests that schemathesis makes of it
+    Schemathesis,
     /// Judge our dependencies by `deny.toml`
     Audit,
     /// Run a benchmark
@@ -57,6 +66,9 @@ fn main() -> ExitCode {
         Command::ToolServers => tool_servers::run(),
         Command::Record(arguments) => record::run(&arguments),
         Command::Faults => faults::run(),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Soak(arguments) => soak::run(&arguments),
+        Command::Schemathesis => schemathesis::run(),
         Command::Audit => audit::run(),
         Command::Bench(arguments) => bench::run(&arguments),
     };

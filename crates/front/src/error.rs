@@ -8,6 +8,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+/// How long a refusal may be, and what it says of the place: both may quote the request, which can have megabytes.
+const QUOTED_BYTES_MAX: usize = 2048;
+
 /// Why a request was refused.
 #[derive(Debug)]
 pub(crate) struct Error {
@@ -119,12 +122,14 @@ table! {
 
 impl Error {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), param: None, cause: None, retry: Retry::Unsaid, headers: Box::default() }
+        let (status, ..) = code.row();
+        let message = if status.is_client_error() { shortened(message.into()) } else { message.into() };
+        Self { code, message, param: None, cause: None, retry: Retry::Unsaid, headers: Box::default() }
     }
 
     /// Adds which part of the request is meant.
     pub(crate) fn about(self, param: impl Into<String>) -> Self {
-        Self { param: Some(param.into()), ..self }
+        Self { param: Some(shortened(param.into())), ..self }
     }
 
     /// Adds what only the log may say.
@@ -243,6 +248,15 @@ impl Error {
     }
 }
 
+/// Cuts a text that quotes a request, or a part of one, at the limit.
+fn shortened(mut text: String) -> String {
+    if text.len() > QUOTED_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(QUOTED_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}
+
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         self.log();
@@ -277,6 +291,14 @@ mod tests {
             let row = format!("| {} | `{kind}` | `{name}` |", status.as_u16());
             assert!(page.contains(&row), "docs/operator-api.md lacks: {row}");
         }
+    }
+
+    #[test]
+    fn a_refusal_quotes_no_more_than_a_person_reads() {
+        let long = "é".repeat(1 << 20);
+        let refusal = Error::new(Code::InvalidValue, format!("there is no {long}")).about(long.clone());
+        assert!(refusal.body().len() < 8 * 1024, "{} bytes", refusal.body().len());
+        assert!(refusal.message().ends_with("é…"));
     }
 
     #[test]

@@ -8,10 +8,12 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Serialize;
 use store::Health as StoreHealth;
+use tokio::sync::watch;
 use tools::ServerState;
 use workers::{GroupView, WorkerState, WorkerView};
 
 use crate::Desk;
+use crate::feed::Feed;
 
 #[derive(Serialize)]
 struct Health {
@@ -105,6 +107,24 @@ fn public(group: GroupView, workers: &[WorkerView], is_draining: bool) -> Group 
         false => "starting",
     };
     Group { name, is_ready, ready, count, state }
+}
+
+/// Tells the feed whenever the store's health changes; for ever.
+pub(crate) async fn follow_store(feed: &Feed, mut health: watch::Receiver<StoreHealth>) {
+    #[derive(Serialize)]
+    #[serde(tag = "type", rename = "store_health")]
+    struct StoreHealthEvent {
+        healthy: bool,
+        reason: Option<Arc<str>>,
+    }
+    while health.changed().await.is_ok() {
+        let told = match &*health.borrow_and_update() {
+            StoreHealth::Well => StoreHealthEvent { healthy: true, reason: None },
+            StoreHealth::Degraded { reason } => StoreHealthEvent { healthy: false, reason: Some(Arc::clone(reason)) },
+        };
+        feed.tell(&told);
+    }
+    std::future::pending().await
 }
 
 pub(crate) async fn metrics(State(desk): State<Arc<Desk>>) -> impl IntoResponse {

@@ -51,8 +51,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use approvals::Approvals;
-use serde::Serialize;
-use store::{Health, Store};
+use store::Store;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use workers::{Pool, Profile};
@@ -65,7 +64,11 @@ pub use body::RequestLimits;
 pub use cors::{NotAnOrigin, Origin};
 pub use feed::Feed;
 pub use key_store::{KeyError, NewKey, RevokedKey};
+#[cfg(any(test, fuzzing))]
+pub use openai::fuzz::{chat_request, response_request};
 pub use responses::ResponseLimits;
+#[cfg(any(test, fuzzing))]
+pub use responses::socket::fuzz::websocket_frames;
 pub use ring::RingLimits;
 pub use tls::{Tls, TlsError, TlsFiles};
 pub use turns::TurnLimits;
@@ -96,12 +99,14 @@ fn routes() -> Vec<Route> {
     vec![
         post("/v1/chat/completions", USE, chat::complete, "Answer a conversation, whole or as a stream")
             .takes("ChatRequest")
-            .answers("ChatCompletion"),
-        post("/chat/completions", USE, chat::complete, "The same").takes("ChatRequest").answers("ChatCompletion"),
+            .answers_or_streams("ChatCompletion"),
+        post("/chat/completions", USE, chat::complete, "The same")
+            .takes("ChatRequest")
+            .answers_or_streams("ChatCompletion"),
         post("/v1/responses", USE, responses::create, "Answer as a response, whole, as a stream or in the background")
             .takes("ResponseRequest")
-            .answers("Response"),
-        post("/responses", USE, responses::create, "The same").takes("ResponseRequest").answers("Response"),
+            .answers_or_streams("Response"),
+        post("/responses", USE, responses::create, "The same").takes("ResponseRequest").answers_or_streams("Response"),
         get("/v1/responses", USE, responses::open, "A WebSocket for responses, one after the other").upgrades(),
         get("/responses", USE, responses::open, "The same").upgrades(),
         post("/v1/responses/compact", USE, responses::compact, "Make a conversation short")
@@ -110,8 +115,8 @@ fn routes() -> Vec<Route> {
         post("/responses/compact", USE, responses::compact, "The same").takes("ResponseRequest").answers("Compaction"),
         get("/v1/responses/{id}", USE, responses::get, "A response that was made, or is being made")
             .asks(RESPONSE)
-            .answers("Response"),
-        get("/responses/{id}", USE, responses::get, "The same").asks(RESPONSE).answers("Response"),
+            .answers_or_streams("Response"),
+        get("/responses/{id}", USE, responses::get, "The same").asks(RESPONSE).answers_or_streams("Response"),
         delete("/v1/responses/{id}", USE, responses::delete, "Forget a response").answers("ResponseDeleted"),
         delete("/responses/{id}", USE, responses::delete, "The same").answers("ResponseDeleted"),
         post("/v1/responses/{id}/cancel", USE, responses::cancel, "Stop a response in the background")
@@ -139,11 +144,11 @@ fn routes() -> Vec<Route> {
         get("/models/{id}", USE, models::get, "The same").answers("Model"),
         post("/mcp", TOOLS, mcp::answer, "The tools of all tool servers as one MCP server: a message")
             .takes("McpMessage")
-            .answers("McpMessage"),
+            .answers_or_streams("McpMessage"),
         get("/mcp", TOOLS, mcp::answer, "The same: what the server has to say by itself, to a legacy caller")
             .streams("McpMessage"),
         delete("/mcp", TOOLS, mcp::answer, "The same: the end of a legacy caller's connection"),
-        post("/mcp/", TOOLS, mcp::answer, "The same as POST /mcp").takes("McpMessage").answers("McpMessage"),
+        post("/mcp/", TOOLS, mcp::answer, "The same as POST /mcp").takes("McpMessage").answers_or_streams("McpMessage"),
         get("/mcp/", TOOLS, mcp::answer, "The same as GET /mcp").streams("McpMessage"),
         delete("/mcp/", TOOLS, mcp::answer, "The same as DELETE /mcp"),
         get("/healthz", OPEN, health::alive, "Whether this process works").answers("Health"),
@@ -385,7 +390,7 @@ pub async fn serve(listeners: impl Into<Listeners>, front: Front, stop: impl Fut
     let served = accept::serve(listener, router.clone(), limits, Arc::clone(feed.metrics()), stop);
     tokio::select! {
         _ = async { tokio::join!(served, workers, control) } => {}
-        () = tell_health(&feed, health) => {}
+        () = health::follow_store(&feed, health) => {}
         () = follow(certificate.as_ref()) => {}
     }
     desk.answers.end();
@@ -466,24 +471,6 @@ impl Desk {
         self.turns.end();
         self.mcp.end();
     }
-}
-
-/// Tells the feed whenever the store's health changes; for ever.
-async fn tell_health(feed: &Feed, mut health: tokio::sync::watch::Receiver<Health>) {
-    #[derive(Serialize)]
-    #[serde(tag = "type", rename = "store_health")]
-    struct StoreHealth {
-        healthy: bool,
-        reason: Option<Arc<str>>,
-    }
-    while health.changed().await.is_ok() {
-        let told = match &*health.borrow_and_update() {
-            Health::Well => StoreHealth { healthy: true, reason: None },
-            Health::Degraded { reason } => StoreHealth { healthy: false, reason: Some(Arc::clone(reason)) },
-        };
-        feed.tell(&told);
-    }
-    std::future::pending().await
 }
 
 fn unix_ms() -> u64 {

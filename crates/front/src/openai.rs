@@ -4,6 +4,8 @@
 pub(crate) mod answer;
 pub(crate) mod chunks;
 pub(crate) mod failure;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 pub(crate) mod history;
 #[cfg(test)]
 mod laws;

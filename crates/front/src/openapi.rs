@@ -51,7 +51,10 @@ fn operation(route: &Route) -> Value {
         Answer::Json(status, schema) => {
             (status.as_u16(), json!({ "application/json": { "schema": reference(schema) } }))
         }
-        Answer::Events(schema) => (200, json!({ "text/event-stream": { "itemSchema": reference(schema) } })),
+        Answer::JsonOrEvents(schema) => {
+            (200, json!({ "application/json": { "schema": reference(schema) }, "text/event-stream": {} }))
+        }
+        Answer::Events(schema) => (200, json!({ "text/event-stream": { "itemSchema": event(schema) } })),
         Answer::Text(kind) => (200, json!({ kind: { "schema": { "type": "string" } } })),
         Answer::Upgrade => (101, json!({})),
     };
@@ -89,6 +92,12 @@ fn parameters(route: &Route) -> Vec<Value> {
         })
     });
     in_path.chain(in_query).chain(in_header).collect()
+}
+
+/// An event whose data is JSON of this schema.
+fn event(schema: &str) -> Value {
+    let data = json!({ "type": "string", "contentMediaType": "application/json", "contentSchema": reference(schema) });
+    json!({ "type": "object", "properties": { "data": data } })
 }
 
 fn reference(schema: &str) -> Value {

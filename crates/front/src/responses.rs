@@ -14,7 +14,7 @@ mod previous;
 mod recovery;
 mod responding;
 mod retrieve;
-mod socket;
+pub(crate) mod socket;
 mod talk;
 mod wish;
 

@@ -52,6 +52,8 @@ impl Condition {
 pub(crate) enum Answer {
     /// Status and the name of a schema.
     Json(StatusCode, &'static str),
+    /// JSON of this schema, or server-sent events if the request asks for a stream.
+    JsonOrEvents(&'static str),
     /// Server-sent events, each with data of this schema.
     Events(&'static str),
     /// Text of this type.
@@ -125,6 +127,10 @@ impl Route {
 
     pub(crate) fn answers(self, schema: &'static str) -> Self {
         Self { answers: Answer::Json(StatusCode::OK, schema), ..self }
+    }
+
+    pub(crate) fn answers_or_streams(self, schema: &'static str) -> Self {
+        Self { answers: Answer::JsonOrEvents(schema), ..self }
     }
 
     pub(crate) fn creates(self, schema: &'static str) -> Self {

@@ -1,6 +1,8 @@
 //! The configuration: what was typed (a file, variables, flags) is read once and becomes what it means.
 
 mod acceptance;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod kind;
 mod load;
 mod meaning;

@@ -8,6 +8,7 @@ pub mod built;
 pub mod codex;
 pub mod compare;
 pub mod compatibility;
+pub mod corpus;
 pub mod differences;
 pub mod driver;
 pub mod faults;

@@ -14,10 +14,47 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// If there is no such process.
 #[must_use]
 pub fn memory_peak(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a process has memory");
-    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
-    kilobytes << 10
+    in_status(pid, "VmHWM:") << 10
+}
+
+/// The memory that a process has now.
+///
+/// # Panics
+/// If there is no such process.
+#[must_use]
+pub fn memory(pid: u32) -> u64 {
+    in_status(pid, "VmRSS:") << 10
+}
+
+/// How many threads a process has.
+///
+/// # Panics
+/// If there is no such process.
+#[must_use]
+pub fn threads(pid: u32) -> u64 {
+    in_status(pid, "Threads:")
+}
+
+/// How many descriptors a process has open.
+///
+/// # Panics
+/// If there is no such process, or if it belongs to somebody else.
+#[must_use]
+pub fn descriptors(pid: u32) -> u64 {
+    fs::read_dir(format!("/proc/{pid}/fd")).expect("the process is there").count() as u64
+}
+
+/// The processes that a process has started and not waited for.
+#[must_use]
+pub fn children(pid: u32) -> Vec<u32> {
+    let parent = |child: u32| fields(child).and_then(|fields| fields.split(' ').nth(1)?.parse().ok());
+    all().filter(|child| parent(*child) == Some(pid)).collect()
+}
+
+/// Whether a process has ended and was not waited for.
+#[must_use]
+pub fn is_zombie(pid: u32) -> bool {
+    state_of(pid) == Some('Z')
 }
 
 /// Whether a process runs; one that has ended and was not waited for does not.
@@ -58,8 +95,20 @@ fn all() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
+/// A number, of kB or without a unit.
+fn in_status(pid: u32, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
+    let number = status.lines().find_map(|line| line.strip_prefix(name)).expect("the kernel tells it of every process");
+    number.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
 fn state_of(pid: u32) -> Option<char> {
+    fields(pid)?.chars().next()
+}
+
+/// The fields of its `stat` from its state on.
+fn fields(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it is in parentheses and may contain anything.
-    stat.rsplit_once(") ")?.1.chars().next()
+    // The name before them is in parentheses and may contain anything.
+    Some(stat.rsplit_once(") ")?.1.to_owned())
 }

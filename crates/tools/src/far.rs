@@ -2,6 +2,8 @@
 //! to send, and what it reads is always one message as a line.
 
 mod bounded;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod http;
 mod pipes;
 

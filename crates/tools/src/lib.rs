@@ -48,6 +48,8 @@ pub use catalog::Quarantined;
 pub use check::check;
 pub use diagnosis::{Spoken, diagnose};
 pub use evidence::{Ended, Evidence, Listed, Phase, Silence, Stop};
+#[cfg(any(test, fuzzing))]
+pub use far::fuzz::server_events;
 pub use finding::{Code, Finding, Severity};
 pub use frame::{Frame, Ring, RingLimits, Speaker, Verdict};
 pub use handshake::Era;

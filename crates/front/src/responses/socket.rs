@@ -3,6 +3,8 @@
 
 mod ending;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod handshake;
 mod metered;
 mod ping_rate;
@@ -46,6 +48,15 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// How much may wait to be written: the longest event of a response, which no caller needs to be longer. What would be more
 /// than that ends the connection.
 const WRITE_BYTES_MAX: usize = 64 << 20;
+
+fn websocket_config(message_bytes_max: usize) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .read_buffer_size(BUFFER_BYTES)
+        .write_buffer_size(BUFFER_BYTES)
+        .max_write_buffer_size(WRITE_BYTES_MAX)
+        .max_message_size(Some(message_bytes_max))
+        .max_frame_size(Some(message_bytes_max))
+}
 
 pub(crate) async fn open(
     State(desk): State<Arc<Desk>>,
@@ -110,13 +121,7 @@ impl Connection {
         upgraded: Upgraded,
         stopping: watch::Receiver<()>,
     ) -> Self {
-        let message_bytes_max = Some(desk.bodies.body_bytes_max());
-        let config = WebSocketConfig::default()
-            .read_buffer_size(BUFFER_BYTES)
-            .write_buffer_size(BUFFER_BYTES)
-            .max_write_buffer_size(WRITE_BYTES_MAX)
-            .max_message_size(message_bytes_max)
-            .max_frame_size(message_bytes_max);
+        let config = websocket_config(desk.bodies.body_bytes_max());
         let stream = MeteredStream::new(TokioIo::new(upgraded), desk.bodies.memory().lease(&caller.key));
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
         let memory = Arc::new(Mutex::new(Memory::new(desk.responses.limits.conversation_bytes_max)));

@@ -17,7 +17,7 @@ use testkit::HANG_TIMEOUT;
 use testkit::workplace::directory_outside_tmp;
 
 /// Far beyond what any run takes, floods and real clients included, so that only a hang meets it.
-const DEADLINE: Duration = Duration::from_secs(600);
+const DEADLINE: Duration = Duration::from_secs(if cfg!(feature = "soak") { 24 * 60 * 60 } else { 600 });
 
 /// Where one or more runs keep their state.
 pub(crate) struct State {

@@ -7,7 +7,7 @@ mod floods;
 mod kills;
 mod left_behind;
 mod readers;
-mod server;
+pub(crate) mod server;
 mod stores;
 
 use std::thread::park_timeout;

@@ -23,9 +23,13 @@ mod real;
 mod record;
 mod responses;
 mod schema;
+#[cfg(feature = "schemathesis")]
+mod schemathesis;
 mod secrets;
 mod serve;
 mod served;
+#[cfg(feature = "soak")]
+mod soak;
 #[cfg(feature = "tool-servers")]
 mod tool_servers;
 mod tools;

@@ -120,6 +120,11 @@ impl<'a> Served<'a> {
         self.exchange(&head, body)
     }
 
+    #[cfg(feature = "soak")]
+    pub(crate) fn delete_with(&self, path: &str, headers: &str) -> String {
+        self.exchange(&format!("DELETE {path} HTTP/1.1\r\n{headers}"), "")
+    }
+
     /// The whole answer, head and all.
     fn exchange(&self, head: &str, body: &str) -> String {
         self.exchange_as(&self.key, head, body)

@@ -197,7 +197,7 @@ fn connection_of(response: &Response) -> Option<String> {
 }
 
 /// Ends a stream with an error where one of its events, which end in an empty line, is too long.
-fn each_event_bounded<E>(
+pub(super) fn each_event_bounded<E>(
     bytes: impl Stream<Item = Result<Bytes, E>>,
     event_bytes_max: usize,
 ) -> impl Stream<Item = io::Result<Bytes>>

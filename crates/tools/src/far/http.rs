@@ -179,7 +179,7 @@ fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue),
 }
 
 /// The request whose answer broke off, and why: the transport tells that as if the server had said it.
-fn broken_off(message: &ServerJsonRpcMessage) -> Option<(i64, String)> {
+pub(super) fn broken_off(message: &ServerJsonRpcMessage) -> Option<(i64, String)> {
     const MARK: &str = "io.modelcontextprotocol/transportClosed";
     let JsonRpcMessage::Error(JsonRpcError { id: Some(NumberOrString::Number(number)), error, .. }) = message else {
         return None;

@@ -1,30 +1,14 @@
 //! Laws that hold for any input: how bytes are cut into reads changes nothing, and everything ends exactly once.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
-use wire::{CallId, Connection, Event, Json, JsonRpcField, Limits, RequestId};
+use wire::{CallId, Connection, Event, Json, JsonRpcField, RequestId};
 
+use crate::framing::{outcome_of, small_limits, zero};
 use crate::{scale, show};
-
-fn small_limits() -> Limits {
-    Limits {
-        line_bytes_max: 60,
-        depth_max: 4,
-        calls_max: 3,
-        queued_bytes_max: 400,
-        requests_max: 3,
-        events_max: 4,
-        event_bytes_max: 200,
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "any instant will do as zero")]
-fn zero() -> Instant {
-    Instant::now()
-}
 
 /// Lines of every kind, good and bad, and bytes that are nothing at all.
 fn peer_bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -41,41 +25,6 @@ fn peer_bytes() -> impl Strategy<Value = Vec<u8>> {
         Just(b"[{}]".to_vec()),
     ];
     vec(line, 0..12).prop_map(|lines| lines.join(&b'\n'))
-}
-
-/// Everything that comes out of `bytes` when they are read in pieces of the given sizes.
-fn outcome_of(bytes: &[u8], pieces: &[usize]) -> String {
-    // No call is ever held back: when it leaves would depend on the reads.
-    let limits = Limits { calls_max: 8, ..small_limits() };
-    let mut connection = Connection::new(limits, JsonRpcField::Omitted);
-    let deadline = zero() + Duration::from_secs(1);
-    for method in ["a", "b", "c", "d"] {
-        connection.call(method, None, deadline).unwrap();
-    }
-    while connection.poll_transmit().is_some() {}
-    let mut events = String::new();
-    let mut sizes = pieces.iter().copied().cycle();
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let (piece, later) = rest.split_at(sizes.next().unwrap_or(rest.len()).min(rest.len()));
-        let mut offered = piece;
-        while !offered.is_empty() {
-            offered = &offered[connection.handle_input(offered)..];
-            collect(&mut connection, &mut events);
-        }
-        rest = later;
-    }
-    let refusals: Vec<_> = std::iter::from_fn(|| connection.poll_transmit()).collect();
-    connection.handle_eof();
-    collect(&mut connection, &mut events);
-    events + &String::from_utf8_lossy(&refusals.concat())
-}
-
-fn collect(connection: &mut Connection, events: &mut String) {
-    while let Some(event) = connection.poll_event() {
-        events.push_str(&show::event(&event));
-        events.push('\n');
-    }
 }
 
 #[derive(Clone, Debug)]

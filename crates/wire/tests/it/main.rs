@@ -8,6 +8,7 @@ fn scale() -> u32 {
 }
 
 mod allocations;
+mod framing;
 mod laws;
 mod script;
 mod show;

@@ -15,7 +15,7 @@ use super::super::problem::Source;
 use super::super::reading::{Reading, SectionReader, Table};
 
 /// The header of any tool server.
-pub(in crate::config) const PATTERN: &str = "[tools.NAME]";
+pub(in super::super) const PATTERN: &str = "[tools.NAME]";
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -17,7 +17,7 @@ use crate::served::Served;
 const KEY: &str = "the-key-of-the-fault-run-0123456789abcdef";
 
 /// Asks before every command, and serves turns by two groups of which neither knows the other.
-pub(super) const CONFIG: &str = r#"
+pub(crate) const CONFIG: &str = r#"
 [[workers]]
 name = "main"
 command = "demo"
@@ -30,40 +30,40 @@ command = "demo"
 approval_policy = "untrusted"
 "#;
 
-pub(super) struct Server<'a> {
-    pub(super) served: Served<'a>,
+pub(crate) struct Server<'a> {
+    pub(crate) served: Served<'a>,
 }
 
 /// What an HTTP exchange came to.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: Value,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
 }
 
 /// A turn as its reader saw it.
 #[derive(Default)]
-pub(super) struct Heard {
-    pub(super) text: String,
-    pub(super) ends: usize,
-    pub(super) status: String,
+pub(crate) struct Heard {
+    pub(crate) text: String,
+    pub(crate) ends: usize,
+    pub(crate) status: String,
     /// Whether the stream said that something was left out.
-    pub(super) left_out: bool,
+    pub(crate) left_out: bool,
     /// How each command ended.
-    pub(super) commands: Vec<String>,
+    pub(crate) commands: Vec<String>,
 }
 
 impl<'a> Server<'a> {
-    pub(super) fn start(state: &'a State, config: &str) -> Self {
+    pub(crate) fn start(state: &'a State, config: &str) -> Self {
         Self::start_with("", state.path(), state, config)
     }
 
     /// With its state on a disk of its own.
-    pub(super) fn start_on(disk: &Path, state: &'a State, config: &str) -> Self {
+    pub(crate) fn start_on(disk: &Path, state: &'a State, config: &str) -> Self {
         Self::start_with("", disk, state, config)
     }
 
     /// Lets a shell say something before it becomes the server.
-    pub(super) fn start_after(prologue: &str, state: &'a State, config: &str) -> Self {
+    pub(crate) fn start_after(prologue: &str, state: &'a State, config: &str) -> Self {
         Self::start_with(prologue, state.path(), state, config)
     }
 
@@ -77,27 +77,27 @@ impl<'a> Server<'a> {
         Self { served: Served::start_after(prologue, state, &arguments, &variables) }
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.served.run.pid()
     }
 
-    pub(super) fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         self.served.url().strip_prefix("http://").unwrap()
     }
 
     /// The memory that it needs to serve one caller. How much that is depends on how the binary was built.
-    pub(super) fn memory_at_rest(&self) -> u64 {
+    pub(crate) fn memory_at_rest(&self) -> u64 {
         self.check_caller("quiet", 0);
         self.memory_peak()
     }
 
     /// The most memory that it has had so far.
-    pub(super) fn memory_peak(&self) -> u64 {
+    pub(crate) fn memory_peak(&self) -> u64 {
         processes::memory_peak(self.pid())
     }
 
     /// How many connections it has open, that of the question included.
-    pub(super) fn open_connections(&self) -> u64 {
+    pub(crate) fn open_connections(&self) -> u64 {
         let mut stream = self.request("GET", "/metrics", "").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -105,15 +105,15 @@ impl<'a> Server<'a> {
         open.unwrap_or_else(|| panic!("no gauge in {answer}")).parse().unwrap()
     }
 
-    pub(super) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.try_exchange("GET", path, "").unwrap()
     }
 
-    pub(super) fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
         self.try_exchange("POST", path, &body.to_string()).unwrap()
     }
 
-    pub(super) fn try_exchange(&self, method: &str, path: &str, body: &str) -> std::io::Result<Answer> {
+    pub(crate) fn try_exchange(&self, method: &str, path: &str, body: &str) -> std::io::Result<Answer> {
         let mut stream = self.request(method, path, body)?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
@@ -123,7 +123,7 @@ impl<'a> Server<'a> {
     }
 
     /// A connection on which something was asked. Of HTTP/1.0, so that a stream comes as it is, and not in chunks.
-    pub(super) fn request(&self, method: &str, path: &str, body: &str) -> std::io::Result<TcpStream> {
+    pub(crate) fn request(&self, method: &str, path: &str, body: &str) -> std::io::Result<TcpStream> {
         let mut stream = self.begin_request(method, path, body.len())?;
         stream.write_all(body.as_bytes())?;
         Ok(stream)
@@ -151,28 +151,28 @@ impl<'a> Server<'a> {
     }
 
     /// Starts a turn in a new thread; the answer has its `turn` and its `thread`.
-    pub(super) fn turn(&self, group: &str, prompt: &str) -> Value {
+    pub(crate) fn turn(&self, group: &str, prompt: &str) -> Value {
         let started = self.post("/api/turns", &json!({ "prompt": prompt, "group": group }));
         assert_eq!(started.status, 201, "{}", started.body);
         started.body
     }
 
     /// The stream of a turn's events.
-    pub(super) fn events(&self, turn: &Value) -> TcpStream {
+    pub(crate) fn events(&self, turn: &Value) -> TcpStream {
         self.request("GET", &format!("/api/turns/{}/events", text(&turn["turn"])), "").unwrap()
     }
 
     /// Reads a turn to its end.
-    pub(super) fn hear(&self, turn: &Value) -> Heard {
+    pub(crate) fn hear(&self, turn: &Value) -> Heard {
         Heard::of(Events(BufReader::new(self.events(turn))))
     }
 
-    pub(super) fn status_of(&self, turn: &Value) -> String {
+    pub(crate) fn status_of(&self, turn: &Value) -> String {
         text(&self.get(&format!("/api/turns/{}", text(&turn["turn"]))).body["status"]).into()
     }
 
     /// Plays words that only this caller gets, and sees that they and no others come.
-    pub(super) fn check_caller(&self, group: &str, caller: usize) -> std::time::Duration {
+    pub(crate) fn check_caller(&self, group: &str, caller: usize) -> std::time::Duration {
         let words = super::words_of(caller, 30);
         let started = Instant::now();
         let heard = self.hear(&self.turn(group, &format!("[[say {words}]]")));
@@ -181,13 +181,13 @@ impl<'a> Server<'a> {
     }
 
     /// The approvals in a state, by id.
-    pub(super) fn approvals(&self, state: &str) -> Vec<Value> {
+    pub(crate) fn approvals(&self, state: &str) -> Vec<Value> {
         let listed = self.get(&format!("/api/approvals?state={state}&limit=1000"));
         listed.body["approvals"].as_array().cloned().unwrap_or_default()
     }
 
     /// Stops it, and sees that nothing is left of it.
-    pub(super) fn stop(self) {
+    pub(crate) fn stop(self) {
         let ended = self.served.stop();
         assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
     }
@@ -195,7 +195,7 @@ impl<'a> Server<'a> {
 
 impl Heard {
     /// Reads a stream to its end.
-    pub(super) fn of(events: Events) -> Self {
+    pub(crate) fn of(events: Events) -> Self {
         let mut heard = Self::default();
         events.for_each(|event| heard.see(&event));
         heard
@@ -218,7 +218,7 @@ impl Heard {
 }
 
 /// The events of a stream.
-pub(super) struct Events(pub(super) BufReader<TcpStream>);
+pub(crate) struct Events(pub(crate) BufReader<TcpStream>);
 
 impl Iterator for Events {
     type Item = Value;
@@ -237,6 +237,6 @@ impl Iterator for Events {
     }
 }
 
-pub(super) fn text(value: &Value) -> &str {
+pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
