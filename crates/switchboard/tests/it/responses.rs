@@ -1,11 +1,15 @@
 //! Responses over a restart of the server: what was told is there again, and what was in progress says what became of it.
 
+use std::time::{Duration, SystemTime};
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testkit::processes;
 
 use crate::command::State;
 use crate::served::Served;
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 const KEY: &str = "the-key-of-some-responses-0123456789abcdef";
 /// Long enough for nothing: a server that is asked to stop stops at once.
@@ -174,30 +178,39 @@ fn of_what_is_not_stored_nothing_is_left() {
     assert!(!has("a secret") && !has("resp_"), "nothing is in the store");
 }
 
-/// Makes a response of the store, and the time that the store has seen, older by so many days.
-fn age(state: &State, id: &Value, days: i64) {
-    const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-    let id = id.as_str().unwrap().to_owned();
+fn with_store<F: Future<Output = ()>>(state: &State, change: impl FnOnce(store::Store) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let store = store::Store::open(state.path().join("switchboard.db"), store::Limits::default()).unwrap();
+        change(store.clone()).await;
+        store.close().await.unwrap();
+    });
+}
+
+/// Makes a response of the store older by so many days.
+fn age(state: &State, id: &Value, days: i64) {
+    let id = id.as_str().unwrap().to_owned();
+    with_store(state, |store| async move {
         let row = store.read(move |reader| reader.response(&id, "chosen")).await.unwrap().unwrap();
-        let wall_ms = row.created_at - 400 * DAY_MS;
         let older = store::Response { created_at: row.created_at - days * DAY_MS, ..row };
         store.commit(vec![store::Change::Response(older)]).await.unwrap();
-        store.observe_clock(store::ClockReading { wall_ms, watched: std::time::Duration::ZERO }).await.unwrap();
-        store.close().await.unwrap();
     });
 }
 
 #[test]
 fn a_start_with_the_clock_far_ahead_keeps_what_has_not_expired() {
     let state = State::new();
+    // To the server, this is a clock that is 400 days ahead.
+    let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    let wall_ms = i64::try_from(now_ms).unwrap() - 400 * DAY_MS;
+    with_store(&state, |store| async move {
+        let reading = store::ClockReading { wall_ms, watched: Duration::ZERO };
+        assert_eq!(store.observe_clock(reading).await.unwrap(), wall_ms);
+    });
     let served = serve(&state, "stdio");
     let request = json!({"model": "codex", "input": "[[text]]"});
     let (new, expired) = (respond(&served, &request), respond(&served, &request));
     served.stop();
-    // To the next start, all this is a clock that is 400 days ahead.
     age(&state, &new["id"], 400);
     age(&state, &expired["id"], 440);
     let served = serve(&state, "stdio");
