@@ -20,14 +20,15 @@ const MINUTES: &str = "SWITCHBOARD_SOAK_MINUTES";
 const ONLY: &str = "SWITCHBOARD_SOAK_ONLY";
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// What is kept of what has ended is little, so that all of it is full long before the first half is over.
+/// What is kept of what has ended is little, so that all of it is full long before the first half is over. There are enough workers
+/// for none to be killed three times within five minutes: one that ends so often is tried again only after half a minute.
 const CONFIG: &str = r#"
 drain_grace = "5s"
 
 [[workers]]
 name = "main"
 command = "demo"
-count = 2
+count = 6
 
 [profiles.codex]
 approval_policy = "untrusted"
@@ -60,7 +61,7 @@ fn nothing_grows_under_load() {
         load.end();
     });
     println!("{series}\n{load}");
-    load.check();
     series.check();
+    load.check();
     server.stop();
 }

@@ -165,11 +165,11 @@ impl<'a> Load<'a> {
                 continue;
             }
             last = Instant::now();
-            let children = processes::children(self.server.pid());
-            let workers: Vec<u32> = children.into_iter().filter(|pid| is_worker(*pid)).collect();
-            let count = usize::try_from(self.killed.fetch_add(1, Ordering::Relaxed)).unwrap();
-            if let Some(pid) = workers.get(count % workers.len().max(1)) {
-                kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).ok();
+            let workers = processes::children(self.server.pid()).into_iter().filter(|pid| is_worker(*pid));
+            // The one that was started first, so that it is the turn of each.
+            if let Some(oldest) = workers.min() {
+                kill_process(Pid::from_raw(oldest.cast_signed()).unwrap(), Signal::KILL).unwrap();
+                self.killed.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
