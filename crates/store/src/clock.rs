@@ -10,6 +10,9 @@ const JUMP_MAX: Duration = Duration::from_hours(24);
 /// How many times faster than real time the trusted time follows a clock that is further ahead. After a year without the server it
 /// has caught up in about two weeks, and a clock that is wrong for an hour costs a day of retention at most.
 const CATCH_UP_FACTOR: u32 = 24;
+/// How long a clock that is set back is watched before it is believed. A machine without a battery begins in 1970 and is corrected within
+/// minutes; a clock that stays behind is right, and the time before it was wrong.
+const SET_BACK_TIME: Duration = Duration::from_hours(6);
 
 /// What the clocks say: the wall clock, in unix milliseconds, and how long the same process has run since it last asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,13 +34,20 @@ pub(crate) fn trusted_time(before: Option<i64>, reading: ClockReading) -> i64 {
     before.saturating_add(ms(watched.saturating_mul(CATCH_UP_FACTOR))).min(wall_ms)
 }
 
+/// What the store is to remember: the trusted time, or the later one from before as far as it is not forgotten yet.
+fn remembered_time(before: Option<i64>, trusted: i64, watched: Duration) -> i64 {
+    let Some(before) = before.filter(|before| *before > trusted) else { return trusted };
+    let ahead = i128::from(before) - i128::from(trusted);
+    let forgotten = (ahead * i128::from(ms(watched)) / i128::from(ms(SET_BACK_TIME))).min(ahead);
+    i64::try_from(i128::from(before) - forgotten).unwrap_or(trusted)
+}
+
 /// Reads and writes the trusted time, on a connection that is inside a transaction.
 pub(crate) fn observe(connection: &Connection, reading: ClockReading) -> rusqlite::Result<i64> {
     let before: Option<i64> = connection.query_row("SELECT trusted_at FROM clock", [], |row| row.get(0)).optional()?;
     let trusted = trusted_time(before, reading);
     let put = "INSERT INTO clock (id, trusted_at) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET trusted_at = excluded.trusted_at";
-    // A clock that is set back, such as one that begins in 1970, is not remembered: its correction would be a jump.
-    connection.execute(put, [before.unwrap_or(trusted).max(trusted)])?;
+    connection.execute(put, [remembered_time(before, trusted, reading.watched)])?;
     Ok(trusted)
 }
 
@@ -90,10 +100,28 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_is_followed_and_forgotten() {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("CREATE TABLE clock (id INTEGER PRIMARY KEY, trusted_at INTEGER NOT NULL)").unwrap();
+        let connection = remembering();
         let observed = |wall_ms| observe(&connection, ClockReading { wall_ms, watched: Duration::ZERO }).unwrap();
         assert_eq!([observed(START), observed(0), observed(START + HOUR_MS)], [START, 0, START + HOUR_MS]);
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_at_first_protects_again_once_it_is_right() {
+        let connection = remembering();
+        let observed = |wall_ms, watched| observe(&connection, ClockReading { wall_ms, watched }).unwrap();
+        let ahead = START + 30_000 * DAY_MS;
+        assert_eq!(observed(ahead, Duration::ZERO), ahead);
+        let corrected = START + 72 * HOUR_MS;
+        for hour in 1..=72 {
+            assert_eq!(observed(START + hour * HOUR_MS, HOUR), START + hour * HOUR_MS);
+        }
+        assert!(observed(ahead, Duration::ZERO) < corrected + DAY_MS, "the second jump counts for nothing");
+    }
+
+    fn remembering() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE clock (id INTEGER PRIMARY KEY, trusted_at INTEGER NOT NULL)").unwrap();
+        connection
     }
 
     #[test]
@@ -101,7 +129,9 @@ mod tests {
         for before in [i64::MIN, 0, i64::MAX] {
             for wall_ms in [i64::MIN, 0, i64::MAX] {
                 for watched in [Duration::ZERO, Duration::MAX] {
-                    assert!(after(before, wall_ms, watched) <= wall_ms);
+                    let trusted = after(before, wall_ms, watched);
+                    assert!(trusted <= wall_ms);
+                    assert!(remembered_time(Some(before), trusted, watched) >= trusted);
                 }
             }
         }
