@@ -318,10 +318,12 @@ impl Keeper {
         keeps_tools
     }
 
-    /// Reads lists; long ones where that holds nobody up. A thread of its own for each would cost more than it saves.
+    /// Reads lists; on a thread of its own if they are long, or have patterns, which take time to compile however short they are. For
+    /// others a thread would cost more than it saves.
     async fn catalog(&self, lists: &Lists) -> Arc<Catalog> {
-        let bytes: usize = lists.tools.iter().map(|tool| tool.to_string().len()).sum();
-        if bytes <= SHORT_BYTES {
+        let texts: Vec<String> = lists.tools.iter().map(ToString::to_string).collect();
+        let bytes: usize = texts.iter().map(String::len).sum();
+        if bytes <= SHORT_BYTES && !texts.iter().any(|text| text.contains("\"pattern")) {
             return Arc::new(Catalog::read(lists, &self.post.server));
         }
         let (lists, server) = (lists.clone(), Arc::clone(&self.post.server));

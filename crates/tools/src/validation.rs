@@ -2,6 +2,7 @@
 //! holds nobody up, unless they are so few that it is a matter of microseconds. A judgement cannot be interrupted, so that each server has only a few at once and a call waits for its own
 //! only so long; one that is given up keeps its place until it ends by itself.
 
+use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,46 +127,62 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, Uncompiled> {
     })
 }
 
-/// How many patterns that backtrack are taken out of one schema; one with more is not checked at all.
-const PATTERNS_REMOVED_MAX: usize = 32;
+/// How many different patterns of one schema are tried on their own.
+const PATTERNS_MAX: usize = 256;
 
-/// The validator of a schema without its patterns that backtrack: what they say is not checked, everything else is.
+/// Compiles a schema without the patterns of strings that need backtracking: what they demand is not checked, everything else
+/// is. Patterns that select properties by name stay, and fail the schema: without them `additionalProperties` would mean
+/// something else.
 fn compile_without_backtracking(schema: &Value) -> Result<Validator, Uncompiled> {
-    let mut compiled = compile(schema);
-    let mut schema = schema.clone();
-    for _ in 0..PATTERNS_REMOVED_MAX {
-        match compiled {
-            Err(Uncompiled::Backtracks { pattern }) if remove_pattern(&mut schema, &pattern) => {
-                compiled = compile(&schema);
-            }
-            _ => break,
-        }
+    let compiled = compile(schema);
+    if !matches!(compiled, Err(Uncompiled::Backtracks { .. })) {
+        return compiled;
     }
-    compiled
+    let mut patterns = BTreeMap::new();
+    list_patterns(schema, &mut patterns);
+    if patterns.len() > PATTERNS_MAX {
+        return compiled;
+    }
+    for (pattern, backtracks) in &mut patterns {
+        *backtracks = matches!(compile(&json!({ "pattern": pattern })), Err(Uncompiled::Backtracks { .. }));
+    }
+    let mut checked = schema.clone();
+    remove_patterns(&mut checked, &patterns);
+    compile(&checked)
 }
 
-/// Removes a pattern wherever it is asked of a string; whether it was found. One that chooses properties by their names stays,
-/// as without it `additionalProperties` would mean something else.
-fn remove_pattern(schema: &mut Value, pattern: &str) -> bool {
-    let mut is_found = false;
+/// The keywords that hold values, not schemas: what is called `pattern` there is no pattern.
+const HOLDS_VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
+
+/// Adds every text that may be a pattern of a string.
+fn list_patterns<'a>(schema: &'a Value, patterns: &mut BTreeMap<&'a str, bool>) {
     match schema {
         Value::Object(fields) => {
-            if fields.get("pattern").is_some_and(|found| found == pattern) {
-                fields.remove("pattern");
-                is_found = true;
+            if let Some(Value::String(pattern)) = fields.get("pattern") {
+                patterns.insert(pattern, false);
             }
-            for value in fields.values_mut() {
-                is_found |= remove_pattern(value, pattern);
-            }
+            let subschemas = fields.iter().filter(|(name, _)| !HOLDS_VALUES.contains(&name.as_str()));
+            subschemas.for_each(|(_, value)| list_patterns(value, patterns));
         }
-        Value::Array(values) => {
-            for value in values {
-                is_found |= remove_pattern(value, pattern);
-            }
-        }
+        Value::Array(values) => values.iter().for_each(|value| list_patterns(value, patterns)),
         _ => {}
     }
-    is_found
+}
+
+/// Removes the patterns that backtrack.
+fn remove_patterns(schema: &mut Value, backtracks: &BTreeMap<&str, bool>) {
+    match schema {
+        Value::Object(fields) => {
+            let is_removed = |pattern: &Value| pattern.as_str().and_then(|text| backtracks.get(text)) == Some(&true);
+            if fields.get("pattern").is_some_and(is_removed) {
+                fields.remove("pattern");
+            }
+            let subschemas = fields.iter_mut().filter(|(name, _)| !HOLDS_VALUES.contains(&name.as_str()));
+            subschemas.for_each(|(_, value)| remove_patterns(value, backtracks));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| remove_patterns(value, backtracks)),
+        _ => {}
+    }
 }
 
 /// The pattern that was refused and that an engine which backtracks takes.
@@ -293,6 +310,19 @@ mod tests {
         for wrong in [json!({}), json!({ "mail": 1 }), json!({ "mail": "a", "year": "26" })] {
             assert!(!validator.is_valid(&wrong), "{wrong}");
         }
+        let with_value = json!({ "properties": {
+            "a": { "const": { "pattern": "^(?=a)" } }, "b": { "pattern": "^(?=b)" },
+        } });
+        let validator = compile_without_backtracking(&with_value).unwrap();
+        assert!(validator.is_valid(&json!({ "a": { "pattern": "^(?=a)" }, "b": "x" })));
+        assert!(!validator.is_valid(&json!({ "a": {} })), "a value is no schema");
+        let same_twice = json!({ "items": schema, "allOf": [schema] });
+        assert!(compile_without_backtracking(&same_twice).is_ok());
+        let many: Vec<Value> =
+            (0..=PATTERNS_MAX).map(|number| json!({ "pattern": format!("^(?=a{number})") })).collect();
+        assert!(compile_without_backtracking(&json!({ "allOf": many[1..] })).is_ok());
+        let too_many = compile_without_backtracking(&json!({ "allOf": many }));
+        assert!(matches!(too_many, Err(Uncompiled::Backtracks { .. })));
         let by_name = json!({ "type": "object", "patternProperties": { "^(?!x)": {} }, "additionalProperties": false });
         assert!(matches!(compile_without_backtracking(&by_name), Err(Uncompiled::Backtracks { .. })));
     }
