@@ -120,6 +120,13 @@ fn item_tokens(item: &str) -> u64 {
     let (mut text_bytes, mut images, mut rest) = (0, 0, item);
     while let Some(at) = rest.find(IMAGE) {
         let image = &rest[at + 1..];
+        // Behind an odd number of backslashes the quote is part of a text.
+        let backslashes = rest[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
+        if backslashes % 2 == 1 {
+            text_bytes += at as u64 + 1;
+            rest = image;
+            continue;
+        }
         text_bytes += at as u64;
         images += 1;
         rest = image.split_once('"').map_or("", |(_, behind)| behind);
@@ -209,5 +216,9 @@ mod tests {
         let (history, input) = (history_tokens(&history), input_tokens(&input));
         assert!((2000..2050).contains(&history), "{history}");
         assert_eq!(input, 1 + 1000);
+        let text =
+            json!({"type": "message", "role": "user", "content": "say \"data: x\" and \\\"data: y\" ".repeat(50)});
+        let text = history_tokens(&[Json::from(&text)]);
+        assert!((400..500).contains(&text), "a quote within a text begins no image: {text}");
     }
 }

@@ -13,6 +13,9 @@ use crate::running::Running;
 use crate::shared::Shared;
 use crate::turn::Turn;
 
+/// One key may have this part of the turns that wait: what is beyond it replaces its own oldest.
+const KEY_SHARE_DIVISOR: usize = 4;
+
 /// How much may be asked of a turn that runs on without a reader before it is heard.
 const ASKS_MAX: usize = 4;
 
@@ -127,7 +130,11 @@ impl Parked {
     fn keep(&mut self, running: Running, turns_max: usize) -> Option<Running> {
         self.stopped(&running.at.turn);
         running.change_permit(PermitState::Suspended);
+        let key = Arc::clone(&running.at.key);
         self.turns.insert(Arc::clone(&running.at.turn), running);
+        if self.turns.values().filter(|other| other.at.key == key).count() > (turns_max / KEY_SHARE_DIVISOR).max(1) {
+            return self.take_oldest_of(&key);
+        }
         if self.turns.len() > turns_max { self.take_oldest_of_the_busiest() } else { None }
     }
 
@@ -153,9 +160,14 @@ impl Parked {
             *keys.entry(&*running.at.key).or_default() += 1;
         }
         let (busiest, _) = keys.into_iter().max_by_key(|(_, turns)| *turns)?;
+        let busiest: Arc<str> = busiest.into();
+        self.take_oldest_of(&busiest)
+    }
+
+    fn take_oldest_of(&mut self, key: &str) -> Option<Running> {
         // Turns are named by the time at which they began.
-        let of_busiest = self.turns.iter().filter(|(_, running)| *running.at.key == *busiest);
-        let oldest = of_busiest.map(|(turn, _)| turn).min().cloned()?;
+        let of_key = self.turns.iter().filter(|(_, running)| *running.at.key == *key);
+        let oldest = of_key.map(|(turn, _)| turn).min().cloned()?;
         self.turns.remove(&oldest)
     }
 

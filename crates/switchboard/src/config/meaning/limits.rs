@@ -166,7 +166,7 @@ fn set_pool(section: &mut SectionReader<'_, '_>, limits: &mut workers::Limits) {
         &mut limits.parked_max,
         "parked_max",
         &Kind::count(1..=1_000_000),
-        "Turns that wait without being read; beyond it the oldest of the key that has most is given up.",
+        "Turns that wait without being read, a quarter of them for one key; the oldest of a key with more, or of the key that has most, is given up.",
     );
     section.set(
         &mut limits.thread_idle_max,
