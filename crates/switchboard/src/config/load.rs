@@ -1,6 +1,7 @@
 //! Finds what was typed: the file, where it is looked for, and the variables.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
@@ -49,13 +50,20 @@ fn of_user(variables: &BTreeMap<String, String>) -> Option<PathBuf> {
 }
 
 fn read(path: &Path) -> Result<Option<File>> {
+    let too_long = || format!("{} is longer than {FILE_BYTES_MAX} bytes: it is no configuration", path.display());
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
-            bail!("{} is longer than {FILE_BYTES_MAX} bytes: it is no configuration", path.display())
+            bail!(too_long())
         }
         _ => {}
     }
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    // A device has no length, and may have no end.
+    let mut text = String::new();
+    let file = fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
+    let bytes = file.with_context(|| format!("cannot read {}", path.display()))?;
+    if bytes as u64 > FILE_BYTES_MAX {
+        bail!(too_long());
+    }
     Ok(Some(File { path: path.into(), text }))
 }

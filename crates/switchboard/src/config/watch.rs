@@ -3,19 +3,23 @@
 //! nothing. What there is to be said is said once.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
 use front::{ConfigAccepted, ConfigConflict, ConfigRequest, ConfigView, PendingServer};
+use tokio::task::spawn_blocking;
 use tools::Server;
 
 use super::acceptance::{ServerChanges, split_changes};
 use super::load::{load, location};
 use super::meaning::tools::PATTERN;
 use super::reading::{Section, Shown};
-use super::{Boundaries, Flag, Problems, Resolved};
+use super::{Boundaries, Flag, Resolved};
 
 /// A change counts at the second look that sees the same: between two, whoever writes the file is done with it.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -40,7 +44,7 @@ pub(crate) struct Watch {
     problems: Vec<String>,
     /// What the server was started with.
     started_with: Keys,
-    boundaries: Boundaries,
+    boundaries: Arc<Boundaries>,
     /// What was said of the file when it was last read.
     said: Vec<String>,
 }
@@ -88,7 +92,7 @@ impl Watch {
             after_restart: Vec::new(),
             problems: Vec::new(),
             started_with: keys_of(&resolved.sections),
-            boundaries: resolved.boundaries(),
+            boundaries: Arc::new(resolved.boundaries()),
             said: resolved.warnings.clone(),
         }
     }
@@ -97,7 +101,7 @@ impl Watch {
     pub(crate) async fn changed(&mut self) -> Vec<Server> {
         loop {
             tokio::time::sleep(self.interval).await;
-            if let Some(servers) = self.look_and_report() {
+            if let Some(servers) = self.look_and_report().await {
                 return servers;
             }
         }
@@ -123,12 +127,13 @@ impl Watch {
 
     /// Takes what the file says now, not only when the next look is due.
     async fn refresh(&mut self) -> Option<Vec<Server>> {
-        if self.path.as_deref().is_none_or(|path| self.read == Some(stamp_of(path))) {
+        let path = self.path.clone()?;
+        if self.read == Some(off_runtime(move || stamp_of(&path)).await) {
             return None;
         }
-        let first = self.look_and_report();
+        let first = self.look_and_report().await;
         tokio::time::sleep(self.interval).await;
-        self.look_and_report().or(first)
+        self.look_and_report().await.or(first)
     }
 
     fn view(&self) -> ConfigView {
@@ -152,8 +157,8 @@ impl Watch {
         Ok(ConfigAccepted { hash, accepted: waiting.into_iter().map(|server| server.server).collect() })
     }
 
-    fn look_and_report(&mut self) -> Option<Vec<Server>> {
-        let News { servers, said, waiting } = self.look();
+    async fn look_and_report(&mut self) -> Option<Vec<Server>> {
+        let News { servers, said, waiting } = self.look().await;
         said.iter().for_each(|what| tracing::warn!("{what}"));
         if let (Some(servers), Some(pending)) = (waiting, &self.pending) {
             let file = self.path.as_deref().unwrap_or(Path::new("")).display();
@@ -167,38 +172,43 @@ impl Watch {
         servers
     }
 
-    fn look(&mut self) -> News {
-        let Some(path) = &self.path else { return News::default() };
-        let stamp = stamp_of(path);
+    async fn look(&mut self) -> News {
+        let Some(path) = self.path.clone() else { return News::default() };
+        let stamp = off_runtime(move || stamp_of(&path)).await;
         let is_settled = self.seen.replace(stamp) == Some(stamp);
         if !is_settled || self.read == Some(stamp) {
             return News::default();
         }
+        let loaded = match stamp {
+            Ok(_) => self.load().await,
+            Err(why) => Err(vec![format!("it cannot be read: {why}")]),
+        };
         self.read = Some(stamp);
         self.is_there |= stamp.is_ok();
-        match stamp {
+        match loaded {
+            // Gone since it was looked at: the next look says so.
+            Ok(resolved) if resolved.file.is_none() => News::default(),
+            Ok(resolved) => self.taken(resolved),
             // Whoever starts without a file may go on without one.
             Err(_) if !self.is_there => News::default(),
-            Err(why) => self.refused(vec![format!("it cannot be read: {why}")]),
-            Ok(_) => match load(self.named.as_deref(), self.flags.clone()) {
-                // Gone since it was looked at: the next look says so.
-                Ok(resolved) if resolved.file.is_none() => News::default(),
-                Ok(mut resolved) => match self.check_boundaries(&resolved) {
-                    Ok(warnings) => {
-                        resolved.warnings.extend(warnings);
-                        self.taken(resolved)
-                    }
-                    Err(problems) => self.refused(problems.to_string().lines().map(str::to_owned).collect()),
-                },
-                Err(error) => self.refused(format!("{error:#}").lines().map(str::to_owned).collect()),
-            },
+            Err(problems) => self.refused(problems),
         }
     }
 
-    /// Those of the agents that run now, which a link may lead elsewhere since the start, and of those of the next start.
-    fn check_boundaries(&self, resolved: &Resolved) -> Result<Vec<String>, Problems> {
-        self.boundaries.check()?;
-        resolved.boundaries().check()
+    /// Reads the file, and checks the boundaries of the agents that run now, which a link may lead elsewhere since the start, and
+    /// of those of the next start. Fails with one problem a line.
+    async fn load(&self) -> Result<Resolved, Vec<String>> {
+        let (named, flags, boundaries) = (self.named.clone(), self.flags.clone(), Arc::clone(&self.boundaries));
+        off_runtime(move || {
+            let lines = |text: String| text.lines().map(str::to_owned).collect::<Vec<_>>();
+            let mut resolved = load(named.as_deref(), flags).map_err(|error| lines(format!("{error:#}")))?;
+            if resolved.file.is_some() {
+                let checked = boundaries.check().and_then(|_| resolved.boundaries().check());
+                resolved.warnings.extend(checked.map_err(|problems| lines(problems.to_string()))?);
+            }
+            Ok(resolved)
+        })
+        .await
     }
 
     fn taken(&mut self, resolved: Resolved) -> News {
@@ -246,6 +256,19 @@ impl Pending {
     fn names(&self) -> String {
         let names: Vec<&str> = self.waiting.iter().map(|server| server.server.as_str()).collect();
         names.join(" ")
+    }
+}
+
+/// Reads files on a thread of its own: the task that follows the configuration also accepts connections, and a file system
+/// that hangs must not stop it.
+async fn off_runtime<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> T {
+    match spawn_blocking(read).await {
+        Ok(read) => read,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            // The runtime ends, and the server with it.
+            Err(_) => pending().await,
+        },
     }
 }
 

@@ -34,9 +34,9 @@ impl Bench {
     }
 
     /// What two looks have found.
-    fn look(&mut self) -> News {
-        assert_eq!(self.watch.look(), News::default(), "a change is not taken at first sight");
-        self.watch.look()
+    async fn look(&mut self) -> News {
+        assert_eq!(self.watch.look().await, News::default(), "a change is not taken at first sight");
+        self.watch.look().await
     }
 
     /// Accepts what waits, as an operator does who has just seen it.
@@ -50,8 +50,8 @@ impl Bench {
     }
 
     /// The same as text, without the place of the file.
-    fn check(&mut self, expected: &Expect) {
-        let News { servers, said, waiting } = self.look();
+    async fn check(&mut self, expected: &Expect) {
+        let News { servers, said, waiting } = self.look().await;
         let servers = servers.map(|servers| {
             let names: Vec<&str> = servers.iter().map(|server| &*server.name).collect();
             format!("now there are: {}", names.join(" "))
@@ -63,36 +63,36 @@ impl Bench {
     }
 }
 
-#[test]
-fn a_file_that_stays_as_it_is_is_read_once_more_and_changes_nothing() {
+#[tokio::test]
+async fn a_file_that_stays_as_it_is_is_read_once_more_and_changes_nothing() {
     let mut bench = Bench::new(FILES);
-    assert_eq!(bench.look(), News::default());
+    assert_eq!(bench.look().await, News::default());
     assert!(bench.watch.read.is_some());
-    assert_eq!(bench.look(), News::default());
+    assert_eq!(bench.look().await, News::default());
 }
 
-#[test]
-fn servers_come_and_change_when_they_are_accepted_and_go_with_the_file() {
+#[tokio::test]
+async fn servers_come_and_change_when_they_are_accepted_and_go_with_the_file() {
     let mut bench = Bench::new(FILES);
     bench.write(&format!("{FILES}[tools.web]\nurl = \"https://sample\"\n"));
-    bench.check(&expect!["waiting: web"]);
-    bench.check(&expect![""]);
+    bench.check(&expect!["waiting: web"]).await;
+    bench.check(&expect![""]).await;
     assert_eq!(bench.names(), ["files"]);
     assert_eq!(bench.accept(), ["web"]);
     assert_eq!(bench.names(), ["files", "web"]);
-    bench.check(&expect![""]);
+    bench.check(&expect![""]).await;
     bench.write(&format!("{FILES}prefix = \"\"\n[tools.web]\nurl = \"https://sample\"\n"));
-    bench.check(&expect!["waiting: files"]);
+    bench.check(&expect!["waiting: files"]).await;
     assert_eq!(bench.accept(), ["files"]);
     bench.write("# none\n");
-    bench.check(&expect!["now there are: "]);
+    bench.check(&expect!["now there are: "]).await;
 }
 
-#[test]
-fn what_was_changed_before_the_first_look_is_seen() {
+#[tokio::test]
+async fn what_was_changed_before_the_first_look_is_seen() {
     let mut bench = Bench::new("");
     bench.write(FILES);
-    bench.check(&expect!["waiting: files"]);
+    bench.check(&expect!["waiting: files"]).await;
 }
 
 mod adversary {
@@ -100,63 +100,63 @@ mod adversary {
 
     const EVIL: &str = "[tools.evil]\ncommand = [\"sh\", \"-c\", \"id\"]\n";
 
-    #[test]
-    fn only_the_content_that_was_shown_is_accepted() {
+    #[tokio::test]
+    async fn only_the_content_that_was_shown_is_accepted() {
         let mut bench = Bench::new("");
         bench.write(FILES);
-        bench.look();
+        bench.look().await;
         let shown = bench.watch.view().hash.unwrap();
         bench.write(&format!("{FILES}{EVIL}"));
-        bench.check(&expect!["waiting: evil files"]);
+        bench.check(&expect!["waiting: evil files"]).await;
         assert_eq!(bench.watch.accept(&shown), Err(ConfigConflict::OtherContent));
         assert_eq!(bench.watch.accept(""), Err(ConfigConflict::OtherContent));
         assert!(bench.names().is_empty());
         // Nor is what was written after the last look, whatever it is.
         bench.write(FILES);
-        bench.look();
+        bench.look().await;
         bench.write(&format!("{FILES}{EVIL}"));
         assert_eq!(bench.accept(), ["files"]);
         assert_eq!(bench.names(), ["files"]);
-        bench.check(&expect!["waiting: evil"]);
+        bench.check(&expect!["waiting: evil"]).await;
         bench.write(FILES);
-        bench.check(&expect![""]);
+        bench.check(&expect![""]).await;
         assert_eq!(bench.watch.accept(&shown), Err(ConfigConflict::NothingPending), "once is enough");
     }
 
-    #[test]
-    fn what_waits_is_forgotten_with_a_file_that_cannot_be_used() {
+    #[tokio::test]
+    async fn what_waits_is_forgotten_with_a_file_that_cannot_be_used() {
         let mut bench = Bench::new("");
         bench.write(EVIL);
-        bench.look();
+        bench.look().await;
         let shown = bench.watch.view().hash.unwrap();
         bench.write("[[[");
-        bench.look();
+        bench.look().await;
         assert_eq!(bench.watch.accept(&shown), Err(ConfigConflict::NothingPending));
         assert!(!bench.watch.view().problems.is_empty());
     }
 
-    #[test]
-    fn a_server_that_was_taken_away_waits_when_it_is_back() {
+    #[tokio::test]
+    async fn a_server_that_was_taken_away_waits_when_it_is_back() {
         let mut bench = Bench::new(EVIL);
         bench.write("");
-        bench.check(&expect!["now there are: "]);
+        bench.check(&expect!["now there are: "]).await;
         bench.write(EVIL);
-        bench.check(&expect!["waiting: evil"]);
+        bench.check(&expect!["waiting: evil"]).await;
         assert!(bench.names().is_empty());
     }
 
-    #[test]
-    fn a_reload_whose_agents_can_change_the_file_is_refused() {
+    #[tokio::test]
+    async fn a_reload_whose_agents_can_change_the_file_is_refused() {
         let mut bench = Bench::new(FILES);
         let cwd = bench.directory.path().to_str().unwrap().to_owned();
         bench.write(&format!("[profiles.codex]\ncwd = {cwd:?}\nsandbox = \"workspace-write\"\n"));
-        let said = bench.look().said.join("\n");
+        let said = bench.look().await.said.join("\n");
         assert!(said.contains("the configuration file"), "{said}");
         assert_eq!(bench.names(), ["files"], "tool servers stay as they are");
     }
 
-    #[test]
-    fn a_file_that_a_link_leads_into_the_workspace_is_not_followed() {
+    #[tokio::test]
+    async fn a_file_that_a_link_leads_into_the_workspace_is_not_followed() {
         let place = tempfile::tempdir().unwrap();
         for name in ["work", "config"] {
             fs::create_dir(place.path().join(name)).unwrap();
@@ -170,80 +170,93 @@ mod adversary {
         let path = place.path().join("config/switchboard.toml");
         fs::write(&path, "").unwrap();
         let resolved = load(Some(&path), Vec::new()).unwrap();
-        let mut watch = Watch { boundaries: boundaries(&path), ..Watch::new(Some(&path), Vec::new(), &resolved) };
+        let mut watch =
+            Watch { boundaries: Arc::new(boundaries(&path)), ..Watch::new(Some(&path), Vec::new(), &resolved) };
         fs::write(work.join("theirs.toml"), FILES).unwrap();
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(work.join("theirs.toml"), &path).unwrap();
-        watch.look();
-        let said = watch.look().said.join("\n");
+        watch.look().await;
+        let said = watch.look().await.said.join("\n");
         assert!(said.contains("the configuration file"), "{said}");
         assert!(watch.pending.is_none() && watch.servers.is_empty());
     }
 }
 
-#[test]
-fn a_file_with_problems_changes_nothing_and_each_is_said_once() {
+#[tokio::test]
+async fn a_file_with_problems_changes_nothing_and_each_is_said_once() {
     let mut bench = Bench::new(FILES);
     bench.write("[tools.files]\ncomand = [\"files\"]\n");
-    bench.check(&expect![[r#"
+    bench
+        .check(&expect![[r#"
         DIR/switchboard.toml cannot be used as it is now: tool servers stay as they are
         DIR/switchboard.toml:2: the tool server "files" has neither `command` nor `url`: give it one
-        DIR/switchboard.toml:2: unknown key `comand` in [tools.NAME]: did you mean `command`?"#]]);
-    bench.check(&expect![""]);
+        DIR/switchboard.toml:2: unknown key `comand` in [tools.NAME]: did you mean `command`?"#]])
+        .await;
+    bench.check(&expect![""]).await;
     bench.write("[tools.files]\ncomand = [\"files\"]\nprefix = \"!\"\n");
-    bench.check(&expect![[
-        r#"DIR/switchboard.toml:3: `prefix`: expected at most 32 letters, digits, "_" and "-", found "!""#
-    ]]);
+    bench
+        .check(&expect![[
+            r#"DIR/switchboard.toml:3: `prefix`: expected at most 32 letters, digits, "_" and "-", found "!""#
+        ]])
+        .await;
     bench.write("[tools.files\n");
-    bench.check(&expect!["DIR/switchboard.toml:1: unclosed table, expected `]`"]);
+    bench.check(&expect!["DIR/switchboard.toml:1: unclosed table, expected `]`"]).await;
     bench.write(&format!("\n{FILES}"));
-    bench.check(&expect![""]);
+    bench.check(&expect![""]).await;
 }
 
-#[test]
-fn a_file_that_is_gone_changes_nothing_until_it_is_back() {
+#[tokio::test]
+async fn a_file_that_is_gone_changes_nothing_until_it_is_back() {
     let mut bench = Bench::new(FILES);
     fs::remove_file(bench.watch.path.as_ref().unwrap()).unwrap();
-    bench.check(&expect![[r#"
+    bench
+        .check(&expect![[r#"
         DIR/switchboard.toml cannot be used as it is now: tool servers stay as they are
-        it cannot be read: entity not found"#]]);
-    bench.check(&expect![""]);
+        it cannot be read: entity not found"#]])
+        .await;
+    bench.check(&expect![""]).await;
     bench.write(FILES);
-    bench.check(&expect![""]);
+    bench.check(&expect![""]).await;
     bench.write("");
-    bench.check(&expect!["now there are: "]);
+    bench.check(&expect!["now there are: "]).await;
 }
 
-#[test]
-fn other_keys_are_said_to_count_after_a_restart() {
+#[tokio::test]
+async fn other_keys_are_said_to_count_after_a_restart() {
     let mut bench = Bench::new("key = \"sb_1\"\n[[workers]]\nname = \"a\"\n[[workers]]\nname = \"b\"\n");
     let rest = "[limits]\nqueue_max = 7\n[[workers]]\nname = \"a\"\n";
     bench.write(&format!("key = \"sb_2\"\nlisten = \"127.0.0.1:1\"\n{rest}[[workers]]\nname = \"b\"\ncount = 2\n"));
-    bench.check(&expect![
-        "changed in the configuration file, but only for the next start: key, [[workers]] count, [limits] queue_max"
-    ]);
+    bench
+        .check(&expect![
+            "changed in the configuration file, but only for the next start: key, [[workers]] count, [limits] queue_max"
+        ])
+        .await;
     bench.write(&format!("key = \"sb_2\"\n{rest}[[workers]]\nname = \"b\"\ncount = 2\n{FILES}"));
-    bench.check(&expect!["waiting: files"]);
+    bench.check(&expect!["waiting: files"]).await;
     bench.write(&format!("key = \"sb_1\"\n{rest}[[workers]]\nname = \"b\"\n{FILES}"));
-    bench.check(&expect![[r#"
+    bench
+        .check(&expect![[r#"
         changed in the configuration file, but only for the next start: [limits] queue_max
-        waiting: files"#]]);
+        waiting: files"#]])
+        .await;
 }
 
-#[test]
-fn a_change_in_what_is_not_shown_is_noticed() {
+#[tokio::test]
+async fn a_change_in_what_is_not_shown_is_noticed() {
     let webhook = |query: &str| format!("[approvals]\nwebhook = \"https://sample/?{query}\"\n");
     let mut bench = Bench::new(&webhook("a"));
     bench.write(&webhook("b"));
-    bench.check(&expect!["changed in the configuration file, but only for the next start: [approvals] webhook"]);
+    bench.check(&expect!["changed in the configuration file, but only for the next start: [approvals] webhook"]).await;
 }
 
-#[test]
-fn what_looks_like_a_mistake_is_said() {
+#[tokio::test]
+async fn what_looks_like_a_mistake_is_said() {
     let mut bench = Bench::new(FILES);
     bench.write(&format!("{FILES}env = [\"NO_SUCH_VARIABLE_OF_OURS\"]\n"));
     // The variable that is not there changes nothing.
-    bench.check(&expect!["DIR/switchboard.toml:3: NO_SUCH_VARIABLE_OF_OURS: there is no such variable to pass on"]);
+    bench
+        .check(&expect!["DIR/switchboard.toml:3: NO_SUCH_VARIABLE_OF_OURS: there is no such variable to pass on"])
+        .await;
 }
 
 #[tokio::test]
