@@ -31,7 +31,7 @@ use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
 use crate::error::{Code, Error};
-use crate::half_close::{HalfCloseStream, ResponseProgress};
+use crate::half_close::{HalfCloseStream, RequestBody, ResponseProgress};
 use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::stall::Stalling;
@@ -340,13 +340,13 @@ async fn serve_connection(
     let takeover = Takeover::new(stopping.clone());
     let (offered, carried) = (takeover.clone(), peer.clone());
     let answer = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(progress.clone());
         let progress = progress.clone();
         request.extensions_mut().insert(carried.clone());
         if request.headers().contains_key(header::UPGRADE) {
             request.extensions_mut().insert(offered.clone());
         }
         let mut router = router.clone();
+        let request = progress.begin(request);
         async move { answer(&mut router, request, progress).await }
     });
     let connection = http1::Builder::new()
@@ -373,10 +373,10 @@ async fn serve_connection(
 
 async fn answer(
     router: &mut Router,
-    request: hyper::Request<Incoming>,
+    request: hyper::Request<RequestBody>,
     progress: ResponseProgress,
 ) -> Result<Response, Infallible> {
-    let response = Service::<Request<Incoming>>::call(router, request).await?;
+    let response = Service::<Request<RequestBody>>::call(router, request).await?;
     Ok(progress.until_end_of(response))
 }
 

@@ -19,7 +19,7 @@ use crate::Desk;
 use crate::attempts::AttemptLimits;
 use crate::error::{Code, Error};
 use crate::keys::Caller;
-use crate::memory_budget::{MemoryBudget, MemoryLease};
+use crate::memory_budget::{MemoryBudget, MemoryLease, memory_exhausted};
 use crate::openai::message::Message;
 
 /// What a request may be.
@@ -104,7 +104,8 @@ impl BodyReader {
         }
         let mut lease = self.memory.lease(key);
         let (head, body) = request.into_parts();
-        let body = self.collect(body, |bytes| lease.resize(bytes)).await?;
+        let announced_bytes = announced_bytes(&head.headers);
+        let body = self.collect(body, announced_bytes, |bytes| lease.resize(bytes)).await?;
         if !body.is_empty() && !is_json(&head.headers) {
             return Err(Error::new(
                 Code::ContentTypeRefused,
@@ -114,20 +115,31 @@ impl BodyReader {
         Ok((Request::from_parts(head, Body::from(body)), lease))
     }
 
-    /// The body, whose growing size is told to `reserve`.
-    async fn collect(&self, body: Body, mut reserve: impl FnMut(usize) -> Result<(), Error>) -> Result<Vec<u8>, Error> {
+    /// The body. `reserve` is called with the memory that its buffer takes, before the buffer takes it.
+    async fn collect(
+        &self,
+        body: Body,
+        announced_bytes: Option<usize>,
+        mut reserve: impl FnMut(usize) -> Result<(), Error>,
+    ) -> Result<Vec<u8>, Error> {
         let mut pieces = body.into_data_stream();
         let whole = async {
             let mut whole = Vec::new();
+            // A buffer of the announced length never moves. It counts as a whole: the allocator may use all of it at once.
+            grow(&mut whole, announced_bytes.unwrap_or_default(), &mut reserve)?;
             while let Some(piece) = pieces.next().await {
                 let piece = piece.map_err(|error| {
                     Error::new(Code::BodyIncomplete, "the body ended before its end").caused_by(error)
                 })?;
-                if whole.len() + piece.len() > self.body_bytes_max {
+                let length = whole.len() + piece.len();
+                if length > self.body_bytes_max {
                     return Err(too_large(self.body_bytes_max));
                 }
+                if length > whole.capacity() {
+                    let capacity = length.max(whole.capacity() * 2).min(self.body_bytes_max);
+                    grow(&mut whole, capacity, &mut reserve)?;
+                }
                 whole.extend_from_slice(&piece);
-                reserve(whole.capacity())?;
             }
             Ok(whole)
         };
@@ -175,14 +187,28 @@ impl BodyReader {
     }
 }
 
+/// Moves a body to a buffer of this capacity. Both buffers count while one is copied into the other.
+fn grow(
+    body: &mut Vec<u8>,
+    capacity: usize,
+    reserve: &mut impl FnMut(usize) -> Result<(), Error>,
+) -> Result<(), Error> {
+    reserve(body.capacity() + capacity)?;
+    body.try_reserve_exact(capacity - body.len()).map_err(|error| memory_exhausted().caused_by(error))?;
+    reserve(body.capacity())
+}
+
 /// Refuses the body of a request without a key, unless it is short. None is read: nobody who is not known fills our memory.
 pub(crate) fn check_unread(request: &Request) -> Result<(), Error> {
     check_announced(request.headers(), OPEN_BODY_BYTES_MAX)
 }
 
 fn check_announced(headers: &HeaderMap, bytes_max: usize) -> Result<(), Error> {
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > bytes_max as u64) { Err(too_large(bytes_max)) } else { Ok(()) }
+    if announced_bytes(headers).is_some_and(|length| length > bytes_max) { Err(too_large(bytes_max)) } else { Ok(()) }
+}
+
+fn announced_bytes(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn too_large(bytes_max: usize) -> Error {

@@ -16,7 +16,6 @@ use crate::attempts::{AttemptLimits, Attempts};
 use crate::body::{BodyReader, check_unread};
 use crate::cors::{Origins, Page, preflight};
 use crate::error::{Code, Error};
-use crate::half_close::ResponseProgress;
 use crate::host::Hosts;
 use crate::keys::{Caller, Keys, LOCAL, Scope, is_unguessable};
 use crate::lock::lock;
@@ -166,12 +165,10 @@ pub(crate) async fn admit(
     needs.check(&caller)?;
     if request.method() == Method::GET || request.method() == Method::HEAD {
         request.extensions_mut().insert(caller);
-        ResponseProgress::begin(&request);
         return Ok(next.run(request.map(|_| Body::empty())).await);
     }
     let (mut request, lease) = guard.bodies.receive(request, &caller.key).await?;
     request.extensions_mut().insert(caller);
-    ResponseProgress::begin(&request);
     let response = next.run(request).await;
     // What of the body is held for longer has a lease of its own.
     drop(lease);

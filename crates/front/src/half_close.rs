@@ -16,7 +16,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Request, Response, Version, header};
 use futures_util::task::AtomicWaker;
-use hyper::body::{Frame, SizeHint};
+use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -30,7 +30,7 @@ const COMMENT: &[u8] = b":\n\n";
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// Whether a request of a connection was received and is being answered, and whether its caller has finished writing.
+/// Whether a request of a connection is being received or answered, and whether its caller has finished writing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResponseProgress(Arc<ProgressState>);
 
@@ -39,18 +39,20 @@ struct ProgressState {
     is_answering: AtomicBool,
     has_response: AtomicBool,
     is_half_closed: AtomicBool,
+    /// Whether the caller has finished writing before the end of the request's body.
+    is_cut: AtomicBool,
     body: AtomicWaker,
 }
 
 impl ResponseProgress {
-    /// The request was received as a whole, and is being answered.
-    pub(crate) fn begin<B>(request: &Request<B>) {
-        if request.version() == Version::HTTP_11
-            && let Some(Self(state)) = request.extensions().get()
-        {
-            state.has_response.store(false, Ordering::Release);
-            state.is_answering.store(true, Ordering::Release);
-        }
+    /// The same request, which is answered from now on. It must be called as soon as the head of the request is known: hyper looks for the
+    /// end of what is read before it polls a handler.
+    pub(crate) fn begin(&self, request: Request<Incoming>) -> Request<RequestBody> {
+        let state = &self.0;
+        state.has_response.store(false, Ordering::Release);
+        state.is_cut.store(false, Ordering::Release);
+        state.is_answering.store(request.version() == Version::HTTP_11, Ordering::Release);
+        request.map(|body| RequestBody { body, progress: self.clone() })
     }
 
     /// The same response, at whose end the request is answered.
@@ -62,8 +64,9 @@ impl ResponseProgress {
         response.map(|body| Body::new(TrackedBody { body, progress: self, comments }))
     }
 
-    fn is_answering(&self) -> bool {
-        self.0.is_answering.load(Ordering::Acquire)
+    /// Whether hyper must not know yet that the caller has finished writing.
+    fn hides_end(&self) -> bool {
+        self.0.is_answering.load(Ordering::Acquire) && !self.0.is_cut.load(Ordering::Acquire)
     }
 
     fn has_response(&self) -> bool {
@@ -73,6 +76,42 @@ impl ResponseProgress {
     fn half_close(&self) {
         self.0.is_half_closed.store(true, Ordering::Release);
         self.0.body.wake();
+    }
+}
+
+/// The body of a request. hyper hands over all that it has read before it reads more, so that a body that waits although the
+/// caller has finished writing is cut.
+pub(crate) struct RequestBody {
+    body: Incoming,
+    progress: ResponseProgress,
+}
+
+impl HttpBody for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        let state = &self.progress.0;
+        if polled.is_pending() {
+            state.body.register(context.waker());
+            if state.is_half_closed.load(Ordering::Acquire) && !state.is_cut.swap(true, Ordering::AcqRel) {
+                // hyper reads again, and is told of the end.
+                context.waker().wake_by_ref();
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -185,7 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for HalfCloseStream<S> {
                 return Poll::Ready(Ok(()));
             }
         }
-        if into.remaining() > 0 && this.progress.is_answering() { this.poll_gone(context) } else { Poll::Ready(Ok(())) }
+        if into.remaining() > 0 && this.progress.hides_end() { this.poll_gone(context) } else { Poll::Ready(Ok(())) }
     }
 }
 

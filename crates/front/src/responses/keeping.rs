@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use store::{Change, Health, Store, WriteError};
 use tokio::time::timeout;
 
-use super::limits::{KEEP_TIMEOUT, STORE_RETRY, STORE_TIMEOUT};
+use super::limits::{KEEP_TIMEOUT, STORE_RECOVERY_TIMEOUT, STORE_RETRY, STORE_TIMEOUT};
 use crate::error::{Code, Error};
 use crate::memory_budget::MemoryLease;
 use crate::openai::responses::object::{Head, Status};
@@ -96,23 +96,35 @@ pub(super) async fn commit(store: Store, id: String, changes: Vec<Change>) -> Pe
     Persistence::NotStored
 }
 
-/// Stores a response that nobody has to wait for: while the store cannot be written, it waits.
+/// Stores a response that nobody has to wait for: while the store cannot be written, it waits, for `STORE_RECOVERY_TIMEOUT`
+/// at most, because every response that waits is held in memory.
 pub(super) async fn commit_when_well(store: Store, id: String, changes: Vec<Change>) -> Persistence {
+    match timeout(STORE_RECOVERY_TIMEOUT, commit_after_recovery(&store, &id, changes)).await {
+        Ok(Ok(())) => flush(&store).await,
+        Ok(Err(error)) => {
+            tracing::warn!(response = id, %error, "response not persisted");
+            Persistence::NotStored
+        }
+        Err(_) => {
+            let error = format!("the store did not recover within {STORE_RECOVERY_TIMEOUT:?}");
+            tracing::warn!(response = id, error, "response not persisted");
+            Persistence::NotStored
+        }
+    }
+}
+
+/// Retries whenever the store has recovered; fails only where a retry cannot help.
+async fn commit_after_recovery(store: &Store, id: &str, changes: Vec<Change>) -> Result<(), WriteError> {
     let mut health = store.health();
     loop {
         match store.commit(changes.clone()).await {
-            Ok(()) => return flush(&store).await,
             Err(error @ (WriteError::Full(_) | WriteError::Failed(_))) => {
                 tracing::warn!(response = id, %error, "response not persisted: it waits for the store");
                 if health.wait_for(Health::is_well).await.is_err() {
-                    return Persistence::NotStored;
+                    return Err(error);
                 }
             }
-            // No time will make it fit.
-            Err(error @ (WriteError::Rejected(_) | WriteError::TooLarge { .. } | WriteError::Closed)) => {
-                tracing::warn!(response = id, %error, "response not persisted");
-                return Persistence::NotStored;
-            }
+            ended => return ended,
         }
     }
 }
@@ -190,6 +202,18 @@ mod tests {
         });
         assert_eq!(stored, Persistence::Stored);
         assert_eq!(status(&store, &head).await.as_deref(), Some("completed"));
+    }
+
+    #[tokio::test]
+    async fn what_can_wait_does_not_wait_for_ever() {
+        let (_directory, store, head, _, changes) = full_store().await;
+        let mut storing = tokio::task::JoinSet::new();
+        storing.spawn(commit_when_well(store.clone(), head.name.id(), changes));
+        store.health().wait_for(|health| !health.is_well()).await.unwrap();
+        tokio::time::pause();
+        tokio::time::advance(STORE_RECOVERY_TIMEOUT / 2).await;
+        assert!(storing.try_join_next().is_none(), "it waits for a while");
+        assert_eq!(storing.join_next().await.unwrap().unwrap(), Persistence::NotStored);
     }
 
     #[tokio::test]

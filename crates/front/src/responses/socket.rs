@@ -205,10 +205,15 @@ impl Connection {
                 self.send([Message::Text(error.frame().into())]).await
             }
             // Pings are answered where they are read.
-            Event::Heard(Some(Ok(Message::Ping(_)))) => {
+            Event::Heard(Some(Ok(Message::Ping(payload)))) => {
+                self.socket.get_mut().forget(payload.len());
                 self.ping_rate.count(Instant::now()).map_err(|PingFlood| End::PingFlood)
             }
-            Event::Heard(Some(Ok(Message::Pong(_) | Message::Frame(_)))) => Ok(()),
+            Event::Heard(Some(Ok(Message::Pong(payload)))) => {
+                self.socket.get_mut().forget(payload.len());
+                Ok(())
+            }
+            Event::Heard(Some(Ok(Message::Frame(_)))) => Ok(()),
             Event::Heard(Some(Ok(Message::Close(_))) | None) => Err(End::Left),
             Event::Heard(Some(Err(broken))) => Err(End::of(&broken, self.desk.bodies.body_bytes_max())),
         }

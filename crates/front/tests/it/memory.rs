@@ -165,6 +165,18 @@ async fn a_websocket_that_floods_pings_is_closed() {
 }
 
 #[tokio::test]
+async fn pongs_do_not_fill_the_memory_budget() {
+    let house = house_with_memory(2 * MIB).await;
+    let mut frames = house.operator.frames().await;
+    // 1.2 MB, and the budget allows one key half of two.
+    for _ in 0..10_000 {
+        frames.send(Message::Pong(vec![b'x'; 120].into())).await;
+    }
+    frames.answer(json!({"model": "quiet", "input": "[[text]]"})).await;
+    house.stop().await;
+}
+
+#[tokio::test]
 async fn a_caller_that_half_closes_gets_its_answer() {
     let house = House::open().await;
     for (body, last) in [
@@ -181,6 +193,41 @@ async fn a_caller_that_half_closes_gets_its_answer() {
         let mut answer = String::new();
         timeout(HANG_TIMEOUT, stream.read_to_string(&mut answer)).await.expect("the connection ends").unwrap();
         assert!(answer.contains("HTTP/1.1 200 OK") && answer.contains(last), "{answer}");
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_half_closes_gets_answers_of_every_kind() {
+    // Whether the server sees the request or its end first is up to the machine.
+    const ROUNDS: usize = 10;
+    let house = House::open().await;
+    let key = &house.operator.key;
+    let long = post(&house.operator, &chat(&format!("{}[[text]]", "x".repeat(300_000))));
+    let short = post(&house.operator, &chat("[[text]]"));
+    let cut = long[..long.len() / 2].to_owned();
+    let requests = [
+        (format!("GET /v1/models HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\n\r\n"), vec![200]),
+        ("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned(), vec![200]),
+        ("GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned(), vec![401]),
+        (post(&house.operator, "{"), vec![400]),
+        (short.replace("application/json", "text/plain"), vec![415]),
+        (format!("{short}{short}"), vec![200, 200]),
+        (long, vec![200]),
+        (cut, vec![400]),
+    ];
+    for (request, statuses) in requests.iter().cycle().take(requests.len() * ROUNDS) {
+        let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = String::new();
+        timeout(HANG_TIMEOUT, stream.read_to_string(&mut answer)).await.expect("the connection ends").unwrap();
+        let answered: Vec<u16> = answer
+            .split("HTTP/1.1 ")
+            .filter_map(|part| part.get(..3)?.parse().ok())
+            .filter(|status| *status != 100)
+            .collect();
+        assert_eq!(&answered, statuses, "{request:.200}\n{answer}");
     }
     house.stop().await;
 }

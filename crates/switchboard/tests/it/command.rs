@@ -97,7 +97,7 @@ impl State {
     }
 
     /// Starts another program, with nothing of the environment of whoever runs the tests but its path.
-    #[cfg(any(feature = "clients", feature = "tool-servers"))]
+    #[cfg(any(feature = "clients", feature = "schemathesis", feature = "tool-servers"))]
     #[expect(clippy::disallowed_methods, reason = "the test plays the user's shell")]
     pub(crate) fn run_program(&self, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
         let mut command = Command::new(program);

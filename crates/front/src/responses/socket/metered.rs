@@ -28,6 +28,11 @@ impl<S> MeteredStream<S> {
         &mut self.stream
     }
 
+    /// So much of what was received belongs to no message.
+    pub(super) fn forget(&mut self, bytes: usize) {
+        self.received_bytes = self.received_bytes.saturating_sub(bytes);
+    }
+
     /// A message was received as a whole, and another begins.
     pub(super) fn begin_message(&mut self) {
         self.received_bytes = 0;
