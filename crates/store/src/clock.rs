@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 /// How far the clock may be ahead of what was watched and still be believed: a server that was off overnight, or a suspended laptop.
 const JUMP_MAX: Duration = Duration::from_hours(24);
 /// How many times faster than real time the trusted time follows a clock that is further ahead. After a year without the server it
 /// has caught up in about two weeks, and a clock that is wrong for an hour costs a day of retention at most.
 const CATCH_UP_FACTOR: u32 = 24;
-/// How long a clock that is set back is watched before it is believed. A machine without a battery begins in 1970 and is corrected within
-/// minutes; a clock that stays behind is right, and the time before it was wrong.
+/// How long the wall clock must stay behind the remembered time before the store forgets that time. A machine without a
+/// battery starts in 1970 and is corrected soon; a clock that stays behind is right, and the remembered time was wrong.
 const SET_BACK_TIME: Duration = Duration::from_hours(6);
 
 /// What the clocks say: the wall clock, in unix milliseconds, and how long the same process has run since it last asked.
@@ -34,20 +34,33 @@ pub(crate) fn trusted_time(before: Option<i64>, reading: ClockReading) -> i64 {
     before.saturating_add(ms(watched.saturating_mul(CATCH_UP_FACTOR))).min(wall_ms)
 }
 
-/// What the store is to remember: the trusted time, or the later one from before as far as it is not forgotten yet.
-fn remembered_time(before: Option<i64>, trusted: i64, watched: Duration) -> i64 {
-    let Some(before) = before.filter(|before| *before > trusted) else { return trusted };
-    let ahead = i128::from(before) - i128::from(trusted);
-    let forgotten = (ahead * i128::from(ms(watched)) / i128::from(ms(SET_BACK_TIME))).min(ahead);
-    i64::try_from(i128::from(before) - forgotten).unwrap_or(trusted)
+/// What the store remembers of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ClockMemory {
+    trusted_at: i64,
+    /// How long the wall clock has been behind `trusted_at` without a break.
+    behind_ms: i64,
+}
+
+impl ClockMemory {
+    fn after(before: Option<Self>, trusted: i64, watched: Duration) -> Self {
+        if let Some(Self { trusted_at, behind_ms }) = before.filter(|before| trusted < before.trusted_at) {
+            let behind_ms = behind_ms.saturating_add(ms(watched));
+            if behind_ms < ms(SET_BACK_TIME) {
+                return Self { trusted_at, behind_ms };
+            }
+        }
+        Self { trusted_at: trusted, behind_ms: 0 }
+    }
 }
 
 /// Reads and writes the trusted time, on a connection that is inside a transaction.
 pub(crate) fn observe(connection: &Connection, reading: ClockReading) -> rusqlite::Result<i64> {
-    let before: Option<i64> = connection.query_row("SELECT trusted_at FROM clock", [], |row| row.get(0)).optional()?;
-    let trusted = trusted_time(before, reading);
-    let put = "INSERT INTO clock (id, trusted_at) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET trusted_at = excluded.trusted_at";
-    connection.execute(put, [remembered_time(before, trusted, reading.watched)])?;
+    let read = |row: &Row<'_>| Ok(ClockMemory { trusted_at: row.get(0)?, behind_ms: row.get(1)? });
+    let before = connection.query_row("SELECT trusted_at, behind_ms FROM clock", [], read).optional()?;
+    let trusted = trusted_time(before.map(|before| before.trusted_at), reading);
+    let ClockMemory { trusted_at, behind_ms } = ClockMemory::after(before, trusted, reading.watched);
+    connection.execute("REPLACE INTO clock (id, trusted_at, behind_ms) VALUES (1, ?, ?)", [trusted_at, behind_ms])?;
     Ok(trusted)
 }
 
@@ -99,28 +112,33 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_is_followed_and_forgotten() {
-        let connection = remembering();
-        let observed = |wall_ms| observe(&connection, ClockReading { wall_ms, watched: Duration::ZERO }).unwrap();
-        assert_eq!([observed(START), observed(0), observed(START + HOUR_MS)], [START, 0, START + HOUR_MS]);
+    fn a_clock_that_is_behind_for_a_while_is_followed_and_forgotten() {
+        let connection = open_clock_table();
+        let observed = |wall_ms, watched| observe(&connection, ClockReading { wall_ms, watched }).unwrap();
+        assert_eq!(observed(START, Duration::ZERO), START);
+        for hour in 0..6 {
+            assert_eq!(observed(hour * HOUR_MS, if hour == 0 { Duration::ZERO } else { HOUR }), hour * HOUR_MS);
+        }
+        assert_eq!(observed(START + 6 * HOUR_MS, HOUR), START + 6 * HOUR_MS, "the correction is no jump");
+        assert_eq!(observed(6 * HOUR_MS, 5 * HOUR), 6 * HOUR_MS);
+        assert_eq!(observed(START + 12 * HOUR_MS, HOUR), START + 12 * HOUR_MS, "the two times do not add up");
     }
 
     #[test]
     fn a_clock_that_was_ahead_at_first_protects_again_once_it_is_right() {
-        let connection = remembering();
+        let connection = open_clock_table();
         let observed = |wall_ms, watched| observe(&connection, ClockReading { wall_ms, watched }).unwrap();
         let ahead = START + 30_000 * DAY_MS;
         assert_eq!(observed(ahead, Duration::ZERO), ahead);
-        let corrected = START + 72 * HOUR_MS;
-        for hour in 1..=72 {
+        for hour in 1..=6 {
             assert_eq!(observed(START + hour * HOUR_MS, HOUR), START + hour * HOUR_MS);
         }
-        assert!(observed(ahead, Duration::ZERO) < corrected + DAY_MS, "the second jump counts for nothing");
+        assert_eq!(observed(ahead, Duration::ZERO), START + 6 * HOUR_MS, "the second jump counts for nothing");
     }
 
-    fn remembering() -> Connection {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("CREATE TABLE clock (id INTEGER PRIMARY KEY, trusted_at INTEGER NOT NULL)").unwrap();
+    fn open_clock_table() -> Connection {
+        let mut connection = Connection::open_in_memory().unwrap();
+        crate::migrations::migrate(&mut connection).unwrap();
         connection
     }
 
@@ -131,7 +149,8 @@ mod tests {
                 for watched in [Duration::ZERO, Duration::MAX] {
                     let trusted = after(before, wall_ms, watched);
                     assert!(trusted <= wall_ms);
-                    assert!(remembered_time(Some(before), trusted, watched) >= trusted);
+                    let memory = ClockMemory { trusted_at: before, behind_ms: i64::MAX };
+                    assert!(ClockMemory::after(Some(memory), trusted, watched).trusted_at >= trusted);
                 }
             }
         }
