@@ -318,12 +318,15 @@ impl Keeper {
         keeps_tools
     }
 
-    /// Reads lists; on a thread of its own if they are long, or have patterns, which take time to compile however short they are. For
-    /// others a thread would cost more than it saves.
+    /// Reads lists. Long ones, and those with patterns, which are slow to compile, are read on a blocking thread; for others
+    /// a thread would cost more than it saves.
     async fn catalog(&self, lists: &Lists) -> Arc<Catalog> {
-        let texts: Vec<String> = lists.tools.iter().map(ToString::to_string).collect();
-        let bytes: usize = texts.iter().map(String::len).sum();
-        if bytes <= SHORT_BYTES && !texts.iter().any(|text| text.contains("\"pattern")) {
+        let mut bytes = 0;
+        let is_slow = lists.tools.iter().map(ToString::to_string).any(|tool| {
+            bytes += tool.len();
+            bytes > SHORT_BYTES || tool.contains("\"pattern")
+        });
+        if !is_slow {
             return Arc::new(Catalog::read(lists, &self.post.server));
         }
         let (lists, server) = (lists.clone(), Arc::clone(&self.post.server));

@@ -130,9 +130,9 @@ pub(crate) fn compile(schema: &Value) -> Result<Validator, Uncompiled> {
 /// How many different patterns of one schema are tried on their own.
 const PATTERNS_MAX: usize = 256;
 
-/// Compiles a schema without the patterns of strings that need backtracking: what they demand is not checked, everything else
-/// is. Patterns that select properties by name stay, and fail the schema: without them `additionalProperties` would mean
-/// something else.
+/// Compiles a schema without the patterns of strings that need backtracking: what they demand is not checked, everything
+/// else is. Patterns that select properties by name stay, and fail the schema: without them `additionalProperties` would
+/// mean something else.
 fn compile_without_backtracking(schema: &Value) -> Result<Validator, Uncompiled> {
     let compiled = compile(schema);
     if !matches!(compiled, Err(Uncompiled::Backtracks { .. })) {
@@ -151,8 +151,11 @@ fn compile_without_backtracking(schema: &Value) -> Result<Validator, Uncompiled>
     compile(&checked)
 }
 
-/// The keywords that hold values, not schemas: what is called `pattern` there is no pattern.
-const HOLDS_VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
+/// Keywords whose values are not schemas: a `pattern` in there is a value like any other.
+const VALUE_KEYWORDS: [&str; 4] = ["const", "enum", "default", "examples"];
+
+/// Keywords whose fields are schemas by name; a name may be that of a keyword.
+const SCHEMA_MAP_KEYWORDS: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
 
 /// Adds every text that may be a pattern of a string.
 fn list_patterns<'a>(schema: &'a Value, patterns: &mut BTreeMap<&'a str, bool>) {
@@ -161,8 +164,15 @@ fn list_patterns<'a>(schema: &'a Value, patterns: &mut BTreeMap<&'a str, bool>) 
             if let Some(Value::String(pattern)) = fields.get("pattern") {
                 patterns.insert(pattern, false);
             }
-            let subschemas = fields.iter().filter(|(name, _)| !HOLDS_VALUES.contains(&name.as_str()));
-            subschemas.for_each(|(_, value)| list_patterns(value, patterns));
+            for (keyword, value) in fields {
+                match value {
+                    Value::Object(schemas) if SCHEMA_MAP_KEYWORDS.contains(&keyword.as_str()) => {
+                        schemas.values().for_each(|schema| list_patterns(schema, patterns));
+                    }
+                    _ if VALUE_KEYWORDS.contains(&keyword.as_str()) => {}
+                    _ => list_patterns(value, patterns),
+                }
+            }
         }
         Value::Array(values) => values.iter().for_each(|value| list_patterns(value, patterns)),
         _ => {}
@@ -177,8 +187,15 @@ fn remove_patterns(schema: &mut Value, backtracks: &BTreeMap<&str, bool>) {
             if fields.get("pattern").is_some_and(is_removed) {
                 fields.remove("pattern");
             }
-            let subschemas = fields.iter_mut().filter(|(name, _)| !HOLDS_VALUES.contains(&name.as_str()));
-            subschemas.for_each(|(_, value)| remove_patterns(value, backtracks));
+            for (keyword, value) in fields {
+                match value {
+                    Value::Object(schemas) if SCHEMA_MAP_KEYWORDS.contains(&keyword.as_str()) => {
+                        schemas.values_mut().for_each(|schema| remove_patterns(schema, backtracks));
+                    }
+                    _ if VALUE_KEYWORDS.contains(&keyword.as_str()) => {}
+                    _ => remove_patterns(value, backtracks),
+                }
+            }
         }
         Value::Array(values) => values.iter_mut().for_each(|value| remove_patterns(value, backtracks)),
         _ => {}
@@ -316,6 +333,12 @@ mod tests {
         let validator = compile_without_backtracking(&with_value).unwrap();
         assert!(validator.is_valid(&json!({ "a": { "pattern": "^(?=a)" }, "b": "x" })));
         assert!(!validator.is_valid(&json!({ "a": {} })), "a value is no schema");
+        let named_like_keywords = json!({ "properties": {
+            "default": { "pattern": "^(?=a)", "type": "string" }, "pattern": { "type": "string" },
+        } });
+        let validator = compile_without_backtracking(&named_like_keywords).unwrap();
+        assert!(validator.is_valid(&json!({ "default": "b", "pattern": "c" })));
+        assert!(!validator.is_valid(&json!({ "default": 1 })), "the rest is checked");
         let same_twice = json!({ "items": schema, "allOf": [schema] });
         assert!(compile_without_backtracking(&same_twice).is_ok());
         let many: Vec<Value> =
