@@ -30,8 +30,9 @@ pub struct Limits {
     pub tool_call_timeout: Duration,
     /// How long a thread may be unused before it is put away.
     pub thread_idle_max: Duration,
-    /// Turns that wait without being read, a quarter of them for one key. Beyond it the oldest of the key that has most is given up: each holds a thread
-    /// of its worker, some 2 MB and two descriptors.
+    /// Turns that wait without a reader. One key may have a quarter of them: beyond that its longest waiting turn is
+    /// cancelled, and beyond the total that of the key with the most turns. Each holds a thread of its worker, some 2 MB
+    /// and two descriptors.
     pub parked_max: usize,
     /// How long a listening worker may take to listen.
     pub listen_timeout: Duration,

@@ -13,8 +13,8 @@ use crate::running::Running;
 use crate::shared::Shared;
 use crate::turn::Turn;
 
-/// One key may have this part of the turns that wait: what is beyond it replaces its own oldest.
-const KEY_SHARE_DIVISOR: usize = 4;
+/// One key may have this part of the turns that wait; beyond it the one that has waited longest is given up.
+const PARKED_KEY_SHARE_DIVISOR: usize = 4;
 
 /// How much may be asked of a turn that runs on without a reader before it is heard.
 const ASKS_MAX: usize = 4;
@@ -24,11 +24,19 @@ const CLAIMS_MAX: usize = 8;
 
 #[derive(Default)]
 pub(crate) struct Parked {
-    turns: HashMap<Arc<str>, Running>,
+    turns: HashMap<Arc<str>, ParkedTurn>,
+    /// How many turns have been parked so far.
+    parked_count: u64,
     /// Those that run on without a reader.
     going: HashMap<Arc<str>, Going>,
     /// By the model's ids, which are only as different as the model makes them.
     calls: HashMap<Box<str>, Vec<Call>>,
+}
+
+struct ParkedTurn {
+    running: Running,
+    /// How many were parked before it.
+    order: u64,
 }
 
 /// A turn that runs on without a reader, and how to become one.
@@ -130,45 +138,44 @@ impl Parked {
     fn keep(&mut self, running: Running, turns_max: usize) -> Option<Running> {
         self.stopped(&running.at.turn);
         running.change_permit(PermitState::Suspended);
-        let key = Arc::clone(&running.at.key);
-        self.turns.insert(Arc::clone(&running.at.turn), running);
-        if self.turns.values().filter(|other| other.at.key == key).count() > (turns_max / KEY_SHARE_DIVISOR).max(1) {
-            return self.take_oldest_of(&key);
+        let (turn, key) = (Arc::clone(&running.at.turn), Arc::clone(&running.at.key));
+        self.turns.insert(turn, ParkedTurn { running, order: self.parked_count });
+        self.parked_count += 1;
+        let key_turns = self.turns.values().filter(|parked| parked.running.at.key == key).count();
+        if key_turns > (turns_max / PARKED_KEY_SHARE_DIVISOR).max(1) {
+            return self.take_longest_waiting_of(&key);
         }
-        if self.turns.len() > turns_max { self.take_oldest_of_the_busiest() } else { None }
+        if self.turns.len() > turns_max { self.take_longest_waiting_of_the_busiest() } else { None }
     }
 
     /// Takes out a turn that waits, if it is within the caller's reach.
     fn take(&mut self, turn: &str, caller: &Caller) -> Option<Running> {
-        self.turns.get(turn).filter(|running| caller.reaches(&running.at.key))?;
-        self.turns.remove(turn)
+        self.turns.get(turn).filter(|parked| caller.reaches(&parked.running.at.key))?;
+        self.turns.remove(turn).map(|parked| parked.running)
     }
 
     /// Leaves no thread behind a turn that nobody reads; whether it is one.
     pub(crate) fn leave_nothing(&mut self, turn: &str) -> bool {
-        if let Some(running) = self.turns.get_mut(turn) {
-            running.leave_nothing();
+        if let Some(parked) = self.turns.get_mut(turn) {
+            parked.running.leave_nothing();
             return true;
         }
         self.going.get(turn).is_some_and(|going| going.asks.try_send(Ask::LeaveNothing).is_ok())
     }
 
-    /// The oldest turn of the key that has most.
-    fn take_oldest_of_the_busiest(&mut self) -> Option<Running> {
-        let mut keys: HashMap<&str, usize> = HashMap::new();
-        for running in self.turns.values() {
-            *keys.entry(&*running.at.key).or_default() += 1;
+    fn take_longest_waiting_of_the_busiest(&mut self) -> Option<Running> {
+        let mut keys: HashMap<&Arc<str>, usize> = HashMap::new();
+        for parked in self.turns.values() {
+            *keys.entry(&parked.running.at.key).or_default() += 1;
         }
-        let (busiest, _) = keys.into_iter().max_by_key(|(_, turns)| *turns)?;
-        let busiest: Arc<str> = busiest.into();
-        self.take_oldest_of(&busiest)
+        let busiest = keys.into_iter().max_by_key(|(_, turns)| *turns).map(|(key, _)| Arc::clone(key))?;
+        self.take_longest_waiting_of(&busiest)
     }
 
-    fn take_oldest_of(&mut self, key: &str) -> Option<Running> {
-        // Turns are named by the time at which they began.
-        let of_key = self.turns.iter().filter(|(_, running)| *running.at.key == *key);
-        let oldest = of_key.map(|(turn, _)| turn).min().cloned()?;
-        self.turns.remove(&oldest)
+    fn take_longest_waiting_of(&mut self, key: &str) -> Option<Running> {
+        let of_key = self.turns.iter().filter(|(_, parked)| *parked.running.at.key == *key);
+        let turn = of_key.min_by_key(|(_, parked)| parked.order).map(|(turn, _)| Arc::clone(turn))?;
+        self.turns.remove(&turn).map(|parked| parked.running)
     }
 
     /// The calls that a turn waits for, in the order in which the worker has asked for them.
@@ -225,9 +232,8 @@ impl Shared {
             // One of which so much is asked that it cannot hear this runs on to its end.
             let going = parked.going.values().filter(|going| *going.key == *key);
             going.for_each(|going| _ = going.asks.try_send(Ask::Cancel));
-            let turns = parked.turns.iter().filter(|(_, running)| *running.at.key == *key);
-            let turns: Vec<_> = turns.map(|(turn, _)| Arc::clone(turn)).collect();
-            turns.iter().filter_map(|turn| parked.turns.remove(turn)).collect()
+            let turns = parked.turns.extract_if(|_, parked| *parked.running.at.key == *key);
+            turns.map(|(_, parked)| parked.running).collect()
         };
         of_key.into_iter().for_each(|running| self.close(running));
     }
@@ -274,10 +280,10 @@ impl Shared {
     /// Sets a parked turn going again, if it has all its answers.
     pub(crate) fn wake(self: &Arc<Self>, turn: &str) {
         let mut parked = self.parked();
-        if parked.turns.get(turn).is_none_or(Running::is_waiting) {
+        if parked.turns.get(turn).is_none_or(|parked| parked.running.is_waiting()) {
             return;
         }
-        let Some(running) = parked.turns.remove(turn) else { return };
+        let Some(ParkedTurn { running, .. }) = parked.turns.remove(turn) else { return };
         // One whose worker goes on without us is found again with it.
         let asks = (!running.lives_on()).then(|| parked.set_going(&running));
         drop(parked);

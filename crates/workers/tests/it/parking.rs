@@ -107,6 +107,26 @@ async fn hundreds_of_turns_wait_on_a_worker_of_eight_places() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_parks_a_quarter_of_the_turns_and_loses_the_one_that_has_waited_longest() {
+    let limits = workers::Limits { parked_max: 8, ..workers::Limits::default() };
+    let house = House::open(Setup { limits, ..Setup::default() }).await;
+    let mut calls = Vec::new();
+    for (number, key) in ["quiet", "greedy", "greedy", "greedy"].into_iter().enumerate() {
+        if number == 3 {
+            // The oldest turn of the key is parked once more, so that the next one has waited longer.
+            let (call, key): &(String, &str) = &calls[1];
+            drop(house.pool.parked_by_call(call, &caller(key)).expect("two of this key are parked"));
+        }
+        let mut turn = house.try_turn(with_tool(key, "[[tool ask {}]]")).await.unwrap();
+        calls.push((call_of(&mut turn).await, key));
+    }
+    until("the surplus turn is closed", || house.pool.load().parked == 3).await;
+    let is_parked = |(call, key): &(String, &str)| house.pool.parked_by_call(call, &caller(key)).is_some();
+    assert_eq!(calls.iter().map(is_parked).collect::<Vec<_>>(), [true, true, false, true]);
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_does_not_wait_for_a_turn_that_begins_to_wait() {
     let script = "[[turns]]\nmatch = \"talk\"\nsteps = [\"slow 20 20\", \"tool ask {}\"]\n";
     let house = House::open(Setup { script: script.into(), ..Setup::default() }).await;
