@@ -60,9 +60,9 @@ fn read(path: &Path) -> Result<Option<File>> {
     }
     // A device has no length, and may have no end.
     let mut text = String::new();
-    let file = fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
-    let bytes = file.with_context(|| format!("cannot read {}", path.display()))?;
-    if bytes as u64 > FILE_BYTES_MAX {
+    let read = fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
+    read.with_context(|| format!("cannot read {}", path.display()))?;
+    if text.len() as u64 > FILE_BYTES_MAX {
         bail!(too_long());
     }
     Ok(Some(File { path: path.into(), text }))

@@ -12,7 +12,9 @@ use std::time::Duration;
 use std::{fs, io};
 
 use front::{ConfigAccepted, ConfigConflict, ConfigRequest, ConfigView, PendingServer};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use tools::Server;
 
 use super::acceptance::{ServerChanges, split_changes};
@@ -24,6 +26,9 @@ use super::{Boundaries, Flag, Resolved};
 /// A change counts at the second look that sees the same: between two, whoever writes the file is done with it.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// A file system that takes longer hangs.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Looks at the file again and again.
 pub(crate) struct Watch {
     named: Option<PathBuf>,
@@ -31,6 +36,7 @@ pub(crate) struct Watch {
     /// Where the file is, or would be.
     path: Option<PathBuf>,
     interval: Duration,
+    files: FileReader,
     /// The file at the last look, and when it was last read.
     seen: Option<Stamp>,
     read: Option<Stamp>,
@@ -83,6 +89,7 @@ impl Watch {
             flags,
             path: location(named),
             interval: INTERVAL,
+            files: FileReader { timeout: READ_TIMEOUT, permit: Arc::new(Semaphore::new(1)) },
             // Never seen: the file may have been changed since it was resolved.
             seen: None,
             read: None,
@@ -128,7 +135,7 @@ impl Watch {
     /// Takes what the file says now, not only when the next look is due.
     async fn refresh(&mut self) -> Option<Vec<Server>> {
         let path = self.path.clone()?;
-        if self.read == Some(off_runtime(move || stamp_of(&path)).await) {
+        if self.read == Some(self.files.stamp(path).await) {
             return None;
         }
         let first = self.look_and_report().await;
@@ -174,13 +181,18 @@ impl Watch {
 
     async fn look(&mut self) -> News {
         let Some(path) = self.path.clone() else { return News::default() };
-        let stamp = off_runtime(move || stamp_of(&path)).await;
+        let stamp = self.files.stamp(path).await;
         let is_settled = self.seen.replace(stamp) == Some(stamp);
         if !is_settled || self.read == Some(stamp) {
             return News::default();
         }
         let loaded = match stamp {
-            Ok(_) => self.load().await,
+            Ok(_) => match self.load().await {
+                Ok(loaded) => loaded,
+                Err(ReadTimedOut) => {
+                    return self.refused(vec![format!("it cannot be read: {}", io::ErrorKind::TimedOut)]);
+                }
+            },
             Err(why) => Err(vec![format!("it cannot be read: {why}")]),
         };
         self.read = Some(stamp);
@@ -195,11 +207,11 @@ impl Watch {
         }
     }
 
-    /// Reads the file, and checks the boundaries of the agents that run now, which a link may lead elsewhere since the start, and
-    /// of those of the next start. Fails with one problem a line.
-    async fn load(&self) -> Result<Resolved, Vec<String>> {
+    /// Reads the file, and checks the boundaries of the agents that run now, whose links may have changed since the start,
+    /// and of those of the next start. The problems have a line each.
+    async fn load(&self) -> Result<Result<Resolved, Vec<String>>, ReadTimedOut> {
         let (named, flags, boundaries) = (self.named.clone(), self.flags.clone(), Arc::clone(&self.boundaries));
-        off_runtime(move || {
+        let load = move || {
             let lines = |text: String| text.lines().map(str::to_owned).collect::<Vec<_>>();
             let mut resolved = load(named.as_deref(), flags).map_err(|error| lines(format!("{error:#}")))?;
             if resolved.file.is_some() {
@@ -207,8 +219,8 @@ impl Watch {
                 resolved.warnings.extend(checked.map_err(|problems| lines(problems.to_string()))?);
             }
             Ok(resolved)
-        })
-        .await
+        };
+        self.files.read(load).await
     }
 
     fn taken(&mut self, resolved: Resolved) -> News {
@@ -259,16 +271,40 @@ impl Pending {
     }
 }
 
-/// Reads files on a thread of its own: the task that follows the configuration also accepts connections, and a file system
-/// that hangs must not stop it.
-async fn off_runtime<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> T {
-    match spawn_blocking(read).await {
-        Ok(read) => read,
-        Err(failed) => match failed.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            // The runtime ends, and the server with it.
-            Err(_) => pending().await,
-        },
+/// Reads files on a blocking thread, one at a time: the task that follows the configuration also accepts connections, and
+/// a file system that hangs must neither stop it nor take more than one thread.
+struct FileReader {
+    timeout: Duration,
+    permit: Arc<Semaphore>,
+}
+
+/// The file system did not answer in time.
+struct ReadTimedOut;
+
+impl FileReader {
+    async fn read<T: Send + 'static>(&self, read: impl FnOnce() -> T + Send + 'static) -> Result<T, ReadTimedOut> {
+        let reading = async {
+            let permit = Arc::clone(&self.permit).acquire_owned().await;
+            let read = move || {
+                let read = read();
+                drop(permit);
+                read
+            };
+            match spawn_blocking(read).await {
+                Ok(read) => read,
+                Err(failed) => match failed.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    // The runtime ends, and the server with it.
+                    Err(_) => pending().await,
+                },
+            }
+        };
+        timeout(self.timeout, reading).await.map_err(|_| ReadTimedOut)
+    }
+
+    async fn stamp(&self, path: PathBuf) -> Stamp {
+        let stamp = self.read(move || stamp_of(&path)).await;
+        stamp.unwrap_or(Err(io::ErrorKind::TimedOut))
     }
 }
 

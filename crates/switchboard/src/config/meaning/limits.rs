@@ -166,7 +166,8 @@ fn set_pool(section: &mut SectionReader<'_, '_>, limits: &mut workers::Limits) {
         &mut limits.parked_max,
         "parked_max",
         &Kind::count(1..=1_000_000),
-        "Turns that wait without being read, a quarter of them for one key; the oldest of a key with more, or of the key that has most, is given up.",
+        "Turns that wait without a reader; one key may have a quarter of them. Beyond either limit the longest waiting \
+         turn of that key, or of the key with the most, is cancelled.",
     );
     section.set(
         &mut limits.thread_idle_max,

@@ -222,6 +222,33 @@ async fn a_file_that_is_gone_changes_nothing_until_it_is_back() {
 }
 
 #[tokio::test]
+async fn a_file_system_that_hangs_is_given_up_and_tried_again() {
+    let mut bench = Bench::new(FILES);
+    let path = bench.watch.path.clone().unwrap();
+    fs::remove_file(&path).unwrap();
+    // It can be looked at, but whoever opens it waits for a writer.
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    bench.watch.files.timeout = Duration::from_millis(100);
+    let said = async |bench: &mut Bench| bench.watch.look().await.said.join("\n");
+    let mut found = String::new();
+    while found.is_empty() {
+        found = said(&mut bench).await;
+    }
+    assert!(found.ends_with("it cannot be read: timed out"), "{found}");
+    assert_eq!(said(&mut bench).await, "", "it is said once");
+    assert_eq!(bench.names(), ["files"], "tool servers stay as they are");
+    // The one thread that waits ends with its writer.
+    fs::File::options().write(true).open(&path).unwrap();
+    bench.watch.files.timeout = READ_TIMEOUT;
+    bench.write("");
+    let mut news = News::default();
+    while news.servers.is_none() {
+        news = bench.watch.look().await;
+    }
+    assert!(bench.names().is_empty());
+}
+
+#[tokio::test]
 async fn other_keys_are_said_to_count_after_a_restart() {
     let mut bench = Bench::new("key = \"sb_1\"\n[[workers]]\nname = \"a\"\n[[workers]]\nname = \"b\"\n");
     let rest = "[limits]\nqueue_max = 7\n[[workers]]\nname = \"a\"\n";
