@@ -49,6 +49,9 @@ impl Default for RequestLimits {
 /// The longest body of a route that needs no key: none of them reads one.
 const OPEN_BODY_BYTES_MAX: usize = 4 << 10;
 
+/// The first buffer of a body whose length is not announced, or is greater.
+const BODY_CAPACITY_MIN: usize = 64 << 10;
+
 /// A longer body is parsed away from the runtime: to parse this one takes about a millisecond.
 const LARGE_BODY_BYTES: usize = 64 << 10;
 
@@ -115,7 +118,8 @@ impl BodyReader {
         Ok((Request::from_parts(head, Body::from(body)), lease))
     }
 
-    /// The body. `reserve` is called with the memory that its buffer takes, before the buffer takes it.
+    /// Reads the body. `reserve` gets the size of its buffer before the buffer is allocated. The whole capacity counts: the
+    /// allocator may hand out pages that already take memory.
     async fn collect(
         &self,
         body: Body,
@@ -125,8 +129,7 @@ impl BodyReader {
         let mut pieces = body.into_data_stream();
         let whole = async {
             let mut whole = Vec::new();
-            // A buffer of the announced length never moves. It counts as a whole: the allocator may use all of it at once.
-            grow(&mut whole, announced_bytes.unwrap_or_default(), &mut reserve)?;
+            let capacity_max = announced_bytes.unwrap_or(self.body_bytes_max);
             while let Some(piece) = pieces.next().await {
                 let piece = piece.map_err(|error| {
                     Error::new(Code::BodyIncomplete, "the body ended before its end").caused_by(error)
@@ -136,8 +139,9 @@ impl BodyReader {
                     return Err(too_large(self.body_bytes_max));
                 }
                 if length > whole.capacity() {
-                    let capacity = length.max(whole.capacity() * 2).min(self.body_bytes_max);
-                    grow(&mut whole, capacity, &mut reserve)?;
+                    // Doubled: a caller must send half of the memory that it takes, and gets none for an announcement.
+                    let doubled = (whole.capacity() * 2).max(BODY_CAPACITY_MIN).min(capacity_max);
+                    grow(&mut whole, length.max(doubled), &mut reserve)?;
                 }
                 whole.extend_from_slice(&piece);
             }

@@ -40,17 +40,17 @@ struct ProgressState {
     has_response: AtomicBool,
     is_half_closed: AtomicBool,
     /// Whether the caller has finished writing before the end of the request's body.
-    is_cut: AtomicBool,
+    is_body_truncated: AtomicBool,
     body: AtomicWaker,
 }
 
 impl ResponseProgress {
-    /// The same request, which is answered from now on. It must be called as soon as the head of the request is known: hyper looks for the
-    /// end of what is read before it polls a handler.
+    /// Marks the request as being answered. Call it as soon as hyper has parsed the head: hyper looks for the end of the
+    /// input before it polls the handler.
     pub(crate) fn begin(&self, request: Request<Incoming>) -> Request<RequestBody> {
         let state = &self.0;
         state.has_response.store(false, Ordering::Release);
-        state.is_cut.store(false, Ordering::Release);
+        state.is_body_truncated.store(false, Ordering::Release);
         state.is_answering.store(request.version() == Version::HTTP_11, Ordering::Release);
         request.map(|body| RequestBody { body, progress: self.clone() })
     }
@@ -64,9 +64,12 @@ impl ResponseProgress {
         response.map(|body| Body::new(TrackedBody { body, progress: self, comments }))
     }
 
-    /// Whether hyper must not know yet that the caller has finished writing.
-    fn hides_end(&self) -> bool {
-        self.0.is_answering.load(Ordering::Acquire) && !self.0.is_cut.load(Ordering::Acquire)
+    fn is_answering(&self) -> bool {
+        self.0.is_answering.load(Ordering::Acquire)
+    }
+
+    fn is_body_truncated(&self) -> bool {
+        self.0.is_body_truncated.load(Ordering::Acquire)
     }
 
     fn has_response(&self) -> bool {
@@ -79,8 +82,8 @@ impl ResponseProgress {
     }
 }
 
-/// The body of a request. hyper hands over all that it has read before it reads more, so that a body that waits although the
-/// caller has finished writing is cut.
+/// The body of a request. hyper delivers everything it has read before it reads again, so a body that is still pending
+/// after the end of the input is truncated.
 pub(crate) struct RequestBody {
     body: Incoming,
     progress: ResponseProgress,
@@ -98,8 +101,8 @@ impl HttpBody for RequestBody {
         let state = &self.progress.0;
         if polled.is_pending() {
             state.body.register(context.waker());
-            if state.is_half_closed.load(Ordering::Acquire) && !state.is_cut.swap(true, Ordering::AcqRel) {
-                // hyper reads again, and is told of the end.
+            if state.is_half_closed.load(Ordering::Acquire) && !state.is_body_truncated.swap(true, Ordering::AcqRel) {
+                // hyper polls the stream again and now sees the end of the input.
                 context.waker().wake_by_ref();
             }
         }
@@ -170,7 +173,7 @@ impl Drop for TrackedBody {
 pub(crate) struct HalfCloseStream<S> {
     stream: S,
     progress: ResponseProgress,
-    /// Whether something of an earlier response waits to be written.
+    /// Whether part of a response waits to be written.
     is_write_blocked: bool,
     /// Present once there is nothing more to read.
     look: Option<PeerLook>,
@@ -184,6 +187,11 @@ struct PeerLook {
 impl<S: AsyncRead + AsyncWrite + Unpin> HalfCloseStream<S> {
     pub(crate) fn new(stream: S, progress: ResponseProgress) -> Self {
         Self { stream, progress, is_write_blocked: false, look: None }
+    }
+
+    /// Whether hyper must not see yet that the caller has finished writing: it would drop what it has not written.
+    fn hides_end(&self) -> bool {
+        (self.progress.is_answering() || self.is_write_blocked) && !self.progress.is_body_truncated()
     }
 
     /// Waits for a sign that nobody reads any more.
@@ -224,7 +232,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for HalfCloseStream<S> {
                 return Poll::Ready(Ok(()));
             }
         }
-        if into.remaining() > 0 && this.progress.hides_end() { this.poll_gone(context) } else { Poll::Ready(Ok(())) }
+        if into.remaining() == 0 || !this.hides_end() {
+            return Poll::Ready(Ok(()));
+        }
+        this.poll_gone(context)
     }
 }
 
@@ -236,7 +247,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HalfCloseStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if flushed.is_ready() && self.look.is_some() && !self.hides_end() {
+            // hyper waits for input, and does not know that there is none.
+            context.waker().wake_by_ref();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -17,7 +17,7 @@ use crate::feed::Feed;
 
 #[derive(Serialize)]
 struct Health {
-    /// `ok` or `degraded`; who answers at all is alive.
+    /// `ok`, `degraded` or `draining`. A process that answers at all is alive.
     status: &'static str,
     version: Box<str>,
     /// What is impaired.
@@ -59,7 +59,13 @@ pub(crate) async fn alive(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
     // Why is for operators: it may quote what the server wrote.
     let failed = desk.tools.states().into_iter().filter(|(_, state)| *state == ServerState::Failed);
     reasons.extend(failed.map(|(server, _)| format!("tool server {server}: failed")));
-    let status = if reasons.is_empty() { "ok" } else { "degraded" };
+    let status = if desk.pool.is_draining() {
+        "draining"
+    } else if reasons.is_empty() {
+        "ok"
+    } else {
+        "degraded"
+    };
     Json(Health { status, version: desk.version.clone(), reasons })
 }
 

@@ -29,8 +29,7 @@ pub(crate) async fn answer(State(desk): State<Arc<Desk>>, caller: Caller, reques
         let body_bytes = body.len();
         let answering = async move { desk.mcp.answer(Request::from_parts(head, Body::from(body))).await };
         let started = StartedAnswer::poll(answering);
-        // What is left of it is its arguments. The call may have been sent, and must not be refused any more: this only shrinks the
-        // lease, which held several copies of the body.
+        // The arguments remain in memory. The call may have been sent, so this must not fail: it only shrinks the lease.
         memory.resize(body_bytes)?;
         Ok((started, memory))
     };

@@ -132,8 +132,6 @@ impl Running {
         let control_peers = ControlPeerPolicy::new(ledger.clone())?;
         // After the policy's look at our own environment, and before anything is started that could look at it too.
         supervise::forbid_inspection().context("cannot close this process to others")?;
-        // The allocator asks for huge pages: a buffer that a peer announces and never fills would take 2 MiB. An older kernel has none.
-        let _ = rustix::thread::disable_transparent_huge_pages(true);
         let unusable = || format!("cannot write into {}", config.state_dir.display());
         remove_left_behind(&config.state_dir).with_context(unusable)?;
         reap(leftovers).await?;

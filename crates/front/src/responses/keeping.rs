@@ -96,8 +96,8 @@ pub(super) async fn commit(store: Store, id: String, changes: Vec<Change>) -> Pe
     Persistence::NotStored
 }
 
-/// Stores a response that nobody has to wait for: while the store cannot be written, it waits, for `STORE_RECOVERY_TIMEOUT`
-/// at most, because every response that waits is held in memory.
+/// Stores a background response. While the store cannot be written it waits, at most `STORE_RECOVERY_TIMEOUT`, because it
+/// stays in memory meanwhile.
 pub(super) async fn commit_when_well(store: Store, id: String, changes: Vec<Change>) -> Persistence {
     match timeout(STORE_RECOVERY_TIMEOUT, commit_after_recovery(&store, &id, changes)).await {
         Ok(Ok(())) => flush(&store).await,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_can_wait_does_not_wait_for_ever() {
+    async fn background_response_is_given_up_when_the_store_stays_full() {
         let (_directory, store, head, _, changes) = full_store().await;
         let mut storing = tokio::task::JoinSet::new();
         storing.spawn(commit_when_well(store.clone(), head.name.id(), changes));
@@ -213,7 +213,8 @@ mod tests {
         tokio::time::pause();
         tokio::time::advance(STORE_RECOVERY_TIMEOUT / 2).await;
         assert!(storing.try_join_next().is_none(), "it waits for a while");
-        assert_eq!(storing.join_next().await.unwrap().unwrap(), Persistence::NotStored);
+        let stored = timeout(2 * STORE_RECOVERY_TIMEOUT, storing.join_next()).await.expect("it gives up");
+        assert_eq!(stored.unwrap().unwrap(), Persistence::NotStored);
     }
 
     #[tokio::test]

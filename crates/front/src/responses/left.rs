@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use workers::{Caller as Orderer, Found, Reach, Turn};
 
 use super::book::{Entry, Live};
-use super::keeping::commit_when_well;
+use super::keeping::{Persistence, commit_when_well};
 use super::limits::{GATHER_TIMEOUT, LOOK_INTERVAL, REACH_TIMEOUT};
 use super::recovery::{leave_tip, recorded, settled, waiting_calls};
 use super::talk::Talk;
@@ -115,7 +115,12 @@ impl Left {
         }
         let object = Record::read(&row.body).map(|record| record.response.get().to_owned()).unwrap_or_default();
         let change = Change::ResponseIfStill { status: self.row.status.clone(), row };
-        commit_when_well(self.desk.store.clone(), self.row.id.clone(), vec![change]).await;
+        let store = &self.desk.store;
+        let persistence = commit_when_well(store.clone(), self.row.id.clone(), vec![change.clone()]).await;
+        if persistence == Persistence::NotStored {
+            // Readers hear its end all the same, so the store must have it as soon as it recovers.
+            store.note(change);
+        }
         self.entry.live().change(&object, status);
     }
 

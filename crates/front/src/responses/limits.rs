@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How long a response may take to be stored before its caller is told that it is not: only a disk that hangs takes so long.
 pub(super) const STORE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a response of the background waits for a store that cannot be written: time for an operator to free some space.
+/// How long a background response waits for a store that cannot be written: time for an operator to free some space.
 pub(super) const STORE_RECOVERY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// When to try again what needs the store while it cannot be written: how late the store itself notices that there is room.
 pub(super) const STORE_RETRY: Duration = Duration::from_secs(15);

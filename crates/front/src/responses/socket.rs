@@ -206,11 +206,11 @@ impl Connection {
             }
             // Pings are answered where they are read.
             Event::Heard(Some(Ok(Message::Ping(payload)))) => {
-                self.socket.get_mut().forget(payload.len());
+                self.socket.get_mut().discount_control_frame(payload.len());
                 self.ping_rate.count(Instant::now()).map_err(|PingFlood| End::PingFlood)
             }
             Event::Heard(Some(Ok(Message::Pong(payload)))) => {
-                self.socket.get_mut().forget(payload.len());
+                self.socket.get_mut().discount_control_frame(payload.len());
                 Ok(())
             }
             Event::Heard(Some(Ok(Message::Frame(_)))) => Ok(()),

@@ -31,7 +31,8 @@ async fn a_server_that_drains_is_not_ready_and_takes_no_turns() {
     let house = House::open().await;
     house.pool.drain(Duration::ZERO).await;
     assert_eq!(house.operator.get("/readyz").await.status, 503);
-    assert_eq!(house.operator.get("/healthz").await.status, 200);
+    let health = house.check(&house.operator.get("/healthz").await, "Health").await;
+    assert_eq!(health["status"], "draining");
     let refused = house.operator.post("/api/turns", r#"{"prompt":"a"}"#).await;
     assert_eq!(refused.refusal(), "503 draining");
     assert!(refused.headers.contains("retry-after: "), "{}", refused.headers);

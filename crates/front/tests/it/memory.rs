@@ -36,14 +36,17 @@ async fn until_memory(house: &House, is_enough: impl Fn(usize) -> bool) {
     timeout(HANG_TIMEOUT, reached).await.expect("memory is taken or given back");
 }
 
-/// Begins to send a body and stops before its end.
+/// Begins to send a body and stops before its last byte.
 async fn send_part_of_a_body(caller: &Caller, bytes: usize) -> TcpStream {
+    send_part_of_a_body_of(caller, bytes, bytes + 1).await
+}
+
+async fn send_part_of_a_body_of(caller: &Caller, bytes: usize, announced_bytes: usize) -> TcpStream {
     let mut stream = TcpStream::connect(caller.address).await.unwrap();
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nx-api-key: {}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\n\r\n",
+         content-length: {announced_bytes}\r\n\r\n",
         caller.key,
-        bytes + 1
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(&vec![b' '; bytes]).await.unwrap();
@@ -72,8 +75,8 @@ async fn a_route_that_needs_no_key_takes_no_long_body() {
 async fn bodies_of_one_key_beyond_half_of_the_memory_budget_are_refused() {
     let house = house_with_memory(4 * MIB).await;
     let (greedy, other) = (house.caller(&[Scope::Use]).await, house.caller(&[Scope::Use]).await);
-    let held = send_part_of_a_body(&greedy, 3 * MIB / 2).await;
-    until_memory(&house, |bytes| bytes >= 3 * MIB / 2).await;
+    let held = send_part_of_a_body(&greedy, MIB).await;
+    until_memory(&house, |bytes| bytes >= MIB).await;
     let refused = greedy.post("/v1/chat/completions", &chat(&"x".repeat(MIB))).await;
     assert_eq!(refused.refusal(), "503 memory_exhausted");
     assert!(refused.headers.contains("retry-after: 1"), "{}", refused.headers);
@@ -168,9 +171,12 @@ async fn a_websocket_that_floods_pings_is_closed() {
 async fn pongs_do_not_fill_the_memory_budget() {
     let house = house_with_memory(2 * MIB).await;
     let mut frames = house.operator.frames().await;
-    // 1.2 MB, and the budget allows one key half of two.
+    // 1.26 MB with payloads and 1.2 MB of headers alone; the budget allows one key 1 MiB.
     for _ in 0..10_000 {
         frames.send(Message::Pong(vec![b'x'; 120].into())).await;
+    }
+    for _ in 0..200_000 {
+        frames.send(Message::Pong(Vec::new().into())).await;
     }
     frames.answer(json!({"model": "quiet", "input": "[[text]]"})).await;
     house.stop().await;
@@ -197,7 +203,21 @@ async fn a_caller_that_half_closes_gets_its_answer() {
     house.stop().await;
 }
 
+/// A caller that announces bodies and sends none of them takes no memory from others.
 #[tokio::test]
+async fn an_announced_body_takes_no_memory_before_it_arrives() {
+    let house = house_with_memory(4 * MIB).await;
+    let mut announced = Vec::new();
+    for _ in 0..8 {
+        announced.push(send_part_of_a_body_of(&house.operator, 1, MIB).await);
+    }
+    // Each of them has its first buffer.
+    until_memory(&house, |bytes| bytes >= 8 * 64 * 1024).await;
+    assert_eq!(house.operator.post("/v1/chat/completions", &chat("[[text]]")).await.status, 200);
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_that_half_closes_gets_answers_of_every_kind() {
     // Whether the server sees the request or its end first is up to the machine.
     const ROUNDS: usize = 10;
@@ -205,7 +225,10 @@ async fn a_caller_that_half_closes_gets_answers_of_every_kind() {
     let key = &house.operator.key;
     let long = post(&house.operator, &chat(&format!("{}[[text]]", "x".repeat(300_000))));
     let short = post(&house.operator, &chat("[[text]]"));
-    let cut = long[..long.len() / 2].to_owned();
+    let truncated = long[..long.len() / 2].to_owned();
+    let (head, body) = short.split_once("\r\n\r\n").unwrap();
+    let unmeasured = head.lines().filter(|line| !line.starts_with("content-length")).collect::<Vec<_>>().join("\r\n");
+    let chunked = format!("{unmeasured}\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n", body.len());
     let requests = [
         (format!("GET /v1/models HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\n\r\n"), vec![200]),
         ("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".to_owned(), vec![200]),
@@ -214,7 +237,10 @@ async fn a_caller_that_half_closes_gets_answers_of_every_kind() {
         (short.replace("application/json", "text/plain"), vec![415]),
         (format!("{short}{short}"), vec![200, 200]),
         (long, vec![200]),
-        (cut, vec![400]),
+        (truncated, vec![400]),
+        (format!("{chunked}0\r\n\r\n"), vec![200]),
+        (chunked, vec![400]),
+        (format!("{head}\r\nexpect: 100-continue\r\n\r\n{body}"), vec![200]),
     ];
     for (request, statuses) in requests.iter().cycle().take(requests.len() * ROUNDS) {
         let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
@@ -229,6 +255,34 @@ async fn a_caller_that_half_closes_gets_answers_of_every_kind() {
             .collect();
         assert_eq!(&answered, statuses, "{request:.200}\n{answer}");
     }
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_half_closes_and_reads_slowly_gets_a_long_answer_as_a_whole() {
+    // Together more than the kernel buffers for both ends.
+    const MESSAGES: usize = 16;
+    const MESSAGE_BYTES: usize = MIB / 2;
+    let house = House::open().await;
+    let mut input = vec![json!({"role": "user", "content": "x".repeat(MESSAGE_BYTES)}); MESSAGES];
+    input.push(json!({"role": "user", "content": "[[text]]"}));
+    let asked = json!({"model": "quiet", "input": input}).to_string();
+    let stored = house.operator.post("/v1/responses", &asked).await.json();
+    let request = format!(
+        "GET /v1/responses/{}/input_items HTTP/1.1\r\nhost: localhost\r\nx-api-key: {}\r\n\r\n",
+        stored["id"].as_str().unwrap(),
+        house.operator.key
+    );
+    let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = vec![stream.read_u8().await.unwrap()];
+    // Meanwhile the server looks several times whether this caller is gone.
+    for _ in 0..200 {
+        house.operator.get("/healthz").await;
+    }
+    timeout(HANG_TIMEOUT, stream.read_to_end(&mut answer)).await.expect("the connection ends").unwrap();
+    assert!(answer.len() > MESSAGES * MESSAGE_BYTES, "{} bytes", answer.len());
     house.stop().await;
 }
 

@@ -9,6 +9,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::memory_budget::MemoryLease;
 
+/// Of a control frame that a client sends: opcode, length and mask.
+const CONTROL_HEADER_BYTES: usize = 6;
+
 /// A stream that fails with `OutOfMemory` when the budget has no room for what it receives.
 pub(super) struct MeteredStream<S> {
     stream: S,
@@ -28,9 +31,9 @@ impl<S> MeteredStream<S> {
         &mut self.stream
     }
 
-    /// So much of what was received belongs to no message.
-    pub(super) fn forget(&mut self, bytes: usize) {
-        self.received_bytes = self.received_bytes.saturating_sub(bytes);
+    /// Takes a control frame off the received bytes: it is part of no message, and nothing keeps it.
+    pub(super) fn discount_control_frame(&mut self, payload_bytes: usize) {
+        self.received_bytes = self.received_bytes.saturating_sub(CONTROL_HEADER_BYTES + payload_bytes);
     }
 
     /// A message was received as a whole, and another begins.
