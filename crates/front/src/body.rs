@@ -128,24 +128,34 @@ impl BodyReader {
     ) -> Result<Vec<u8>, Error> {
         let mut pieces = body.into_data_stream();
         let whole = async {
-            let mut whole = Vec::new();
+            let (mut whole, mut received_bytes) = (Vec::new(), 0);
             let capacity_max = announced_bytes.unwrap_or(self.body_bytes_max);
+            let mut refusal = None;
             while let Some(piece) = pieces.next().await {
                 let piece = piece.map_err(|error| {
                     Error::new(Code::BodyIncomplete, "the body ended before its end").caused_by(error)
                 })?;
-                let length = whole.len() + piece.len();
-                if length > self.body_bytes_max {
+                received_bytes += piece.len();
+                if received_bytes > self.body_bytes_max {
                     return Err(too_large(self.body_bytes_max));
                 }
-                if length > whole.capacity() {
+                if refusal.is_some() {
+                    continue;
+                }
+                if received_bytes > whole.capacity() {
                     // Doubled: a caller must send half of the memory that it takes, and gets none for an announcement.
                     let doubled = (whole.capacity() * 2).max(BODY_CAPACITY_MIN).min(capacity_max);
-                    grow(&mut whole, length.max(doubled), &mut reserve)?;
+                    if let Err(error) = grow(&mut whole, received_bytes.max(doubled), &mut reserve) {
+                        // The rest is read and dropped: many clients see no answer before they have sent everything.
+                        refusal = Some(error);
+                        whole = Vec::new();
+                        reserve(0)?;
+                        continue;
+                    }
                 }
                 whole.extend_from_slice(&piece);
             }
-            Ok(whole)
+            refusal.map_or(Ok(whole), Err)
         };
         let late = |_| Error::new(Code::BodyTimeout, "the body took too long to arrive; send it at once");
         tokio::time::timeout(self.timeout, whole).await.map_err(late)?

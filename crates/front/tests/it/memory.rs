@@ -203,6 +203,20 @@ async fn a_caller_that_half_closes_gets_its_answer() {
     house.stop().await;
 }
 
+#[tokio::test]
+async fn a_refused_body_is_read_to_its_end_and_takes_no_memory() {
+    let house = house_with_memory(4 * MIB).await;
+    let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
+    // More than the kernel buffers: a caller that cannot send it all sees no answer.
+    let long = post(&house.operator, &chat(&"x".repeat(12 * MIB)));
+    stream.write_all(long.as_bytes()).await.expect("it can be sent");
+    let mut answer = Vec::new();
+    timeout(HANG_TIMEOUT, stream.read_buf(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 413"), "{:.100}", String::from_utf8_lossy(&answer));
+    until_memory(&house, |bytes| bytes == 0).await;
+    house.stop().await;
+}
+
 /// A caller that announces bodies and sends none of them takes no memory from others.
 #[tokio::test]
 async fn an_announced_body_takes_no_memory_before_it_arrives() {
