@@ -257,8 +257,17 @@ fn reserve_parsed(mut lease: MemoryLease, body: &[u8]) -> Result<MemoryLease, Er
             format!("the body holds more than {VALUES_MAX} values; send fewer"),
         ));
     }
-    lease.resize(body.len() * TEXT_COPIES + values * VALUE_BYTES)?;
+    lease.resize(parsed_bytes_of(body.len(), values))?;
     Ok(lease)
+}
+
+/// What a text of JSON takes while it is parsed.
+pub(crate) fn parsed_bytes(json: &[u8]) -> usize {
+    parsed_bytes_of(json.len(), values(json))
+}
+
+fn parsed_bytes_of(json_bytes: usize, values: usize) -> usize {
+    json_bytes * TEXT_COPIES + values * VALUE_BYTES
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -1,10 +1,12 @@
-//! One budget for the memory that requests hold: bodies as they arrive, requests as they are parsed, and what WebSockets
-//! receive and remember. Each of these has a limit of its own as well; the budget bounds their sum, so that many callers
-//! within their limits cannot exhaust the machine. One key gets at most half of it.
+//! One budget for the memory that requests hold: bodies as they arrive, requests as they are parsed, what WebSockets receive
+//! and remember, and what is read from the store for a request. Each of these has a limit of its own as well; the budget bounds
+//! their sum, so that many callers within their limits cannot exhaust the machine. One key gets at most half of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use axum::body::Bytes;
 
 use crate::error::{Code, Error};
 use crate::lock::lock;
@@ -59,7 +61,7 @@ impl MemoryLease {
         if bytes > self.bytes {
             let bytes_max = self.budget.bytes_max;
             if bytes > bytes_max / KEY_SHARE_DIVISOR {
-                let why = "the request needs more memory than the requests of one key may hold; send less";
+                let why = "the request needs more memory than the requests of one key may hold; send less, or begin a new conversation";
                 return Err(Error::new(Code::BodyTooLarge, why));
             }
             if others.saturating_add(bytes) > bytes_max {
@@ -84,11 +86,42 @@ impl MemoryLease {
         self.resize(self.bytes.max(bytes))
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Makes it larger by so many bytes.
+    pub(crate) fn grow_by(&mut self, bytes: usize) -> Result<(), Error> {
+        self.resize(self.bytes.saturating_add(bytes))
+    }
+
+    /// Takes over what another lease of the same key and budget holds.
+    pub(crate) fn absorb(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// The text as bytes that hold the lease, which becomes as large as they are, until they are sent.
+    pub(crate) fn hold(mut self, text: String) -> Result<Bytes, Error> {
+        self.resize(text.len())?;
+        Ok(Bytes::from_owner(HeldText { text, _memory: self }))
+    }
+
     /// Moves up to so many bytes of it into a lease of their own.
     pub(crate) fn split(&mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         Self { budget: Arc::clone(&self.budget), key: Arc::clone(&self.key), bytes }
+    }
+}
+
+struct HeldText {
+    text: String,
+    _memory: MemoryLease,
+}
+
+impl AsRef<[u8]> for HeldText {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
     }
 }
 
@@ -139,6 +172,20 @@ mod tests {
         );
         assert_eq!(message(second.resize(20)), "ok");
         assert_eq!(message(budget.lease(&"b".into()).resize(50)), "ok");
+    }
+
+    #[test]
+    fn sent_text_gives_its_memory_back() {
+        let budget = Arc::new(MemoryBudget::new(100));
+        let mut lease = budget.lease(&"a".into());
+        assert_eq!(message(lease.resize(50)), "ok");
+        let bytes = lease.hold("12345".to_owned()).unwrap();
+        assert_eq!((&bytes[..], budget.used()), (&b"12345"[..], 5));
+        let rest = bytes.slice(3..);
+        drop(bytes);
+        assert_eq!(budget.used(), 5);
+        drop(rest);
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod recovery;
 mod responding;
 mod retrieve;
 pub(crate) mod socket;
+mod stored;
 mod talk;
 mod wish;
 
@@ -123,6 +124,6 @@ fn work_form(headers: &HeaderMap) -> Result<WorkForm, Error> {
     }
 }
 
-fn json_response(object: String) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], object).into_response()
+fn json_response(object: impl Into<Body>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], object.into()).into_response()
 }

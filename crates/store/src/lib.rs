@@ -49,7 +49,9 @@ pub use desk::Counts;
 pub use error::{OpenError, ReadError, WriteError};
 pub use health::Health;
 pub use limits::Limits;
-pub use reader::{ApprovalFilter, ListOrder, ParkedCallFilter, Reader, ThreadFilter, ToolCallFilter, UsageFilter};
+pub use reader::{
+    ApprovalFilter, ListOrder, ParkedCallFilter, Reader, ResponseSize, ThreadFilter, ToolCallFilter, UsageFilter,
+};
 pub use rows::{
     Approval, AuditEntry, DecisionLink, Key, KeyOrigin, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded,
 };

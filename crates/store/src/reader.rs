@@ -1,7 +1,7 @@
 //! The questions that can be asked: each row that comes back is whole, or the answer is an error.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
 
 use crate::error::ReadError;
 use crate::rows::{
@@ -36,6 +36,15 @@ pub struct ApprovalFilter {
     pub order: ListOrder,
     /// So many at most; `None` is all.
     pub rows_max: Option<u32>,
+}
+
+/// What is known of a response before its body is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseSize {
+    /// The response before it.
+    pub previous: Option<String>,
+    /// The length of its body.
+    pub body_bytes: usize,
 }
 
 /// In which order rows come.
@@ -209,6 +218,16 @@ impl Reader {
     /// The response with the id, if it belongs to the key.
     pub fn response(&self, id: &str, key: &str) -> Result<Option<Response>, ReadError> {
         self.row(Query::default().and("id = ?", id).and("key = ?", key))
+    }
+
+    /// The size of the response with the id, if it belongs to the key.
+    pub fn response_size(&self, id: &str, key: &str) -> Result<Option<ResponseSize>, ReadError> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT previous, octet_length(body) FROM responses WHERE id = ? AND key = ?")?;
+        let read =
+            |row: &Row<'_>| Ok(ResponseSize { previous: row.get(0)?, body_bytes: row.get::<_, u32>(1)? as usize });
+        Ok(statement.query_row([id, key], read).optional()?)
     }
 
     /// All responses in this state, the oldest first.

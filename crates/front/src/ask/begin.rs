@@ -168,14 +168,18 @@ impl Asked {
 
     async fn begin_anew(&self, permit: &TurnPermit) -> Result<Turn, Error> {
         let thread = ThreadChoice::New(self.plan.thread.clone());
+        let mut memory = self.desk.bodies.memory().lease(&Arc::from(&*self.caller.key));
         let order = match &self.retelling {
             None => self.order(thread, &self.plan.history, permit),
             Some(retelling) => {
-                let said = retelling.said(&self.desk).await?;
+                let said = retelling.said(&self.desk, &mut memory).await?;
                 self.order(thread, &retold(&self.request, said, retelling.told), permit)
             }
         };
-        Ok(self.desk.pool.start_turn(order).await?)
+        let started = self.desk.pool.start_turn(order).await;
+        // It waited with all that was said.
+        drop(memory);
+        Ok(started?)
     }
 
     fn order(&self, thread: ThreadChoice, history: &[Json], permit: &TurnPermit) -> Order {

@@ -69,11 +69,11 @@ async fn prepare(desk: Arc<Desk>, caller: Caller, body: Bytes, mut memory: Memor
     let mut value: Value = parse(&body)?;
     drop(body);
     let passed_over = take_out(&mut value);
-    let (request, before) = previous::read(&desk, &caller, &value, &Mutex::default()).await?;
+    let (request, before) = previous::read(&desk, &caller, &value, &Mutex::default(), &mut memory).await?;
     drop(value);
     let name = Name::new();
     let (mut items, said) = match &before.retelling {
-        Some(retelling) => (retelling.items(&desk).await?, retelling.said(&desk).await?),
+        Some(retelling) => (retelling.items(&desk, &mut memory).await?, retelling.said(&desk, &mut memory).await?),
         None => (Vec::new(), before.said),
     };
     let (request, terms) = request.told_after(said)?;

@@ -5,21 +5,23 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
+use axum::response::Response;
 use serde_json::{Value, json};
 use store::Change;
 
 use super::book::Locked;
+use super::json_response;
 use super::listing::{Page, list};
-use super::previous::chain_of;
+use super::stored;
 use crate::Desk;
 use crate::api::Asked;
 use crate::body::parse;
 use crate::error::{Code, Error};
 use crate::keys::Caller;
+use crate::memory_budget::MemoryLease;
 use crate::openai::read::{Bad, Fields};
 use crate::openai::responses::conversation::Conversation;
 use crate::openai::responses::items;
-use crate::openai::responses::record::Record;
 use crate::openai::responses::request::metadata;
 
 /// What the row of a conversation has in the place of a response's status.
@@ -51,7 +53,8 @@ pub(crate) async fn get(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Error> {
-    Ok(Json(find(&desk, &caller.key, &id).await?.0.to_object(&id)))
+    let mut memory = desk.bodies.memory().lease(&caller.key);
+    Ok(Json(find(&desk, &caller.key, &id, &mut memory).await?.0.to_object(&id)))
 }
 
 /// Gives it other metadata.
@@ -63,7 +66,8 @@ pub(crate) async fn update(
 ) -> Result<Json<Value>, Error> {
     let body = parsed(&desk, &caller, body).await?;
     let _locked = lock(&desk, &caller.key, &id)?;
-    let (found, last) = find(&desk, &caller.key, &id).await?;
+    let mut memory = desk.bodies.memory().lease(&caller.key);
+    let (found, last) = find(&desk, &caller.key, &id, &mut memory).await?;
     let changed = Conversation { metadata: metadata(Fields::of(&body)?)?, ..found };
     write(&desk, &caller.key, &id, &changed, last).await?;
     Ok(Json(changed.to_object(&id)))
@@ -80,7 +84,7 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Error> {
     let _locked = lock(&desk, &caller.key, &id)?;
-    find(&desk, &caller.key, &id).await?;
+    find(&desk, &caller.key, &id, &mut desk.bodies.memory().lease(&caller.key)).await?;
     desk.store.note(Change::ResponseGone { id: id.clone() });
     desk.store.flush().await?;
     Ok(Json(json!({"id": id, "object": "conversation.deleted", "deleted": true})))
@@ -92,13 +96,16 @@ pub(crate) async fn items(
     caller: Caller,
     Path(id): Path<String>,
     Asked(page): Asked<Page>,
-) -> Result<Json<Value>, Error> {
-    let (conversation, last) = find(&desk, &caller.key, &id).await?;
-    let (rows, _) = chain_of(&desk, &caller.key, last).await?;
-    let records = rows.iter().rev().filter_map(|row| Record::read(&row.body));
-    let mut all = conversation.items;
-    all.extend(records.flat_map(|record| record.items()));
-    Ok(Json(list(all, &page)?))
+) -> Result<Response, Error> {
+    let mut memory = desk.bodies.memory().lease(&caller.key);
+    let (conversation, last) = find(&desk, &caller.key, &id, &mut memory).await?;
+    let (items, _) = stored::items_back_from(&desk, &caller.key, last, &mut memory).await?;
+    let bytes = memory.bytes();
+    let listed = async move {
+        let all = conversation.items.into_iter().chain(items).collect();
+        memory.hold(list(all, &page)?.to_string())
+    };
+    Ok(json_response(desk.bodies.run(bytes, listed).await?))
 }
 
 /// Makes it nobody else's for a while.
@@ -108,16 +115,19 @@ pub(super) fn lock(desk: &Desk, key: &Arc<str>, id: &str) -> Result<Locked, Erro
 }
 
 /// The conversation, and the id of its last response.
-pub(super) async fn find(desk: &Desk, key: &str, id: &str) -> Result<(Conversation, Option<String>), Error> {
+pub(super) async fn find(
+    desk: &Desk,
+    key: &str,
+    id: &str,
+    memory: &mut MemoryLease,
+) -> Result<(Conversation, Option<String>), Error> {
     let not_found = || Error::new(Code::ConversationNotFound, format!("Conversation with id '{id}' not found."));
     if !Conversation::is_id(id) {
         return Err(not_found());
     }
-    let (id_of, key) = (id.to_owned(), key.to_owned());
     // Where it stood a moment ago may not be written yet.
     desk.store.flush().await.ok();
-    let row = desk.store.read(move |reader| reader.response(&id_of, &key)).await?.ok_or_else(not_found)?;
-    Ok((serde_json::from_str(&row.body).map_err(|_| not_found())?, row.previous))
+    stored::conversation(desk, key, id.to_owned(), memory).await?.ok_or_else(not_found)
 }
 
 /// It as it is now.

@@ -86,7 +86,7 @@ impl Draft {
         let ParsedBody { value, mut memory } = body;
         let links = Links::read(&value)?;
         let is_remembered = links.previous.as_deref().is_some_and(|previous| lock(remembered).holds(previous));
-        let (request, before) = previous::read(desk, caller, &value, remembered).await?;
+        let (request, before) = previous::read(desk, caller, &value, remembered, &mut memory).await?;
         drop(value);
         let Before { said, mut retelling, after, last, talk } = before;
         let (mut request, terms) = request.told_after(said)?;
@@ -109,7 +109,7 @@ impl Draft {
             && let Some(retelling) = retelling.take()
         {
             let own = usize::from(request.has_instructions);
-            request.messages.splice(own..own + retelling.told, retelling.said(desk).await?);
+            request.messages.splice(own..own + retelling.told, retelling.said(desk, &mut memory).await?);
             plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_ref(), &caller.key) };
         }
         let head = Head::new(Name::new(), crate::unix_seconds(), &terms.echo);

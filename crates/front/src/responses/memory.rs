@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::keeping::Place;
 use super::previous::Before;
 use crate::body::MESSAGE_BYTES;
+use crate::error::Error;
 use crate::memory_budget::MemoryLease;
 use crate::openai::message::Message;
 use crate::openai::plan::After;
@@ -36,10 +37,19 @@ impl Memory {
         self.newest.as_ref().is_some_and(|newest| newest.id == id)
     }
 
-    /// What was said up to the end of that response, if it is the one that is remembered.
-    pub(super) fn find(&self, id: &str) -> Option<Before> {
-        let Remembered { id, said, after, .. } = self.newest.as_ref().filter(|newest| newest.id == id)?;
-        Some(Before { said: said.clone(), after: after.clone(), last: Some(id.as_str().into()), ..Before::default() })
+    /// A copy of what was said up to the end of that response, if it is the one that is remembered.
+    pub(super) fn find(&self, id: &str, memory: &mut MemoryLease) -> Result<Option<Before>, Error> {
+        let Some(Remembered { said, after, .. }) = self.newest.as_ref().filter(|newest| newest.id == id) else {
+            return Ok(None);
+        };
+        memory.grow_by(remembered_bytes(said))?;
+        let (said, after, last) = (said.clone(), after.clone(), Some(id.into()));
+        Ok(Some(Before { said, after, last, ..Before::default() }))
+    }
+
+    /// How much of what was said is remembered.
+    pub(super) fn bytes(&self) -> usize {
+        self.newest.as_ref().map_or(0, |newest| remembered_bytes(&newest.said))
     }
 
     pub(super) fn forget(&mut self, id: &str) {

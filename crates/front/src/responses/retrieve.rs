@@ -16,13 +16,14 @@ use super::following::{events_gone, not_in_background};
 use super::json_response;
 use super::limits::CANCEL_TIMEOUT;
 use super::listing::{Page, list};
-use super::recovery::recover;
+use super::stored::{self, StoredResponse};
 use super::wish::{Wanted, Wish};
 use crate::Desk;
 use crate::api::Asked;
 use crate::ask::stream_response;
 use crate::error::{Code, Error};
 use crate::keys::Caller;
+use crate::memory_budget::MemoryLease;
 use crate::openai::responses::record::Record;
 
 /// The status of a response that is only hidden.
@@ -37,17 +38,14 @@ pub(crate) async fn get(
     let live = desk.responses.find(&id, &caller.key);
     if let Wanted::Events { after } = wish.read()? {
         let Some(live) = live else {
-            let record = find(&desk, &caller, &id).await?;
+            let Found { record, .. } = find(&desk, &caller, &id).await?;
             return Err(if record.is_of_the_background() { events_gone() } else { not_in_background() });
         };
         return Ok(stream_response(Body::from_stream(live.events_after(after, desk.heartbeat)?)));
     }
     match live.filter(|live| !live.status().is_over()) {
         Some(live) => Ok(json_response(live.object())),
-        None => {
-            let record = find(&desk, &caller, &id).await?;
-            Ok(json_response(record.response.get().to_owned()))
-        }
+        None => find(&desk, &caller, &id).await?.into_response(),
     }
 }
 
@@ -58,19 +56,15 @@ pub(crate) async fn cancel(
 ) -> Result<Response, Error> {
     let not_alone = || Error::new(Code::InvalidValue, "Cannot cancel a synchronous response.").about("response_id");
     let Some(live) = desk.responses.find(&id, &caller.key) else {
-        let record = find(&desk, &caller, &id).await?;
-        return if record.is_of_the_background() {
-            Ok(json_response(record.response.get().to_owned()))
-        } else {
-            Err(not_alone())
-        };
+        let found = find(&desk, &caller, &id).await?;
+        return if found.record.is_of_the_background() { found.into_response() } else { Err(not_alone()) };
     };
     if !live.is_in_background() {
         return Err(not_alone());
     }
     live.cancel();
     match timeout(CANCEL_TIMEOUT, live.over()).await {
-        Ok(()) => Ok(json_response(find(&desk, &caller, &id).await?.response.get().to_owned())),
+        Ok(()) => find(&desk, &caller, &id).await?.into_response(),
         Err(_) => Ok(json_response(live.object())),
     }
 }
@@ -86,8 +80,8 @@ pub(crate) async fn delete(
         desk.responses.remove(&id);
         timeout(CANCEL_TIMEOUT, live.over()).await.ok();
     }
-    match find_row(&desk, &caller, &id).await {
-        Ok((row, record)) => let_go(&desk, &caller, &row.turn, &record),
+    match find(&desk, &caller, &id).await {
+        Ok(found) => let_go(&desk, &caller, &found.turn, &found.record),
         // One that has only begun may not be kept yet.
         Err(_) if live.is_some() => {}
         Err(error) => return Err(error),
@@ -110,8 +104,11 @@ pub(crate) async fn input_items(
     caller: Caller,
     Path(id): Path<String>,
     Asked(page): Asked<Page>,
-) -> Result<Json<Value>, Error> {
-    Ok(Json(list(find(&desk, &caller, &id).await?.input(), &page)?))
+) -> Result<Response, Error> {
+    let Found { record, memory, .. } = find(&desk, &caller, &id).await?;
+    let bytes = record.input.get().len();
+    let listed = async move { memory.hold(list(record.input(), &page)?.to_string()) };
+    Ok(json_response(desk.bodies.run(bytes, listed).await?))
 }
 
 /// A turn that waits for outputs which nobody can send any more waits in vain.
@@ -123,19 +120,25 @@ fn let_go(desk: &Desk, caller: &Caller, turn: &str, record: &Record) {
     }
 }
 
-/// What is kept of a response.
-async fn find(desk: &Desk, caller: &Caller, id: &str) -> Result<Record, Error> {
-    Ok(find_row(desk, caller, id).await?.1)
+/// A response from the store, and the memory that it takes.
+struct Found {
+    turn: String,
+    record: Record,
+    memory: MemoryLease,
 }
 
-async fn find_row(desk: &Desk, caller: &Caller, id: &str) -> Result<(store::Response, Record), Error> {
-    let (id_of, key) = (id.to_owned(), caller.key.to_string());
+impl Found {
+    fn into_response(self) -> Result<Response, Error> {
+        Ok(json_response(self.memory.hold(Box::<str>::from(self.record.response).into())?))
+    }
+}
+
+async fn find(desk: &Desk, caller: &Caller, id: &str) -> Result<Found, Error> {
     // What was left to be written a moment ago counts.
     desk.store.flush().await.ok();
-    let row = desk.store.read(move |reader| reader.response(&id_of, &key)).await?;
+    let mut memory = desk.bodies.memory().lease(&caller.key);
+    let stored = stored::response(desk, &caller.key, id.to_owned(), &mut memory).await?;
     let not_found = || Error::new(Code::ResponseNotFound, format!("Response with id '{id}' not found."));
-    let row = row.filter(|row| row.status != DELETED).ok_or_else(not_found)?;
-    let row = recover(desk, row).await;
-    let record = Record::read(&row.body).ok_or_else(not_found)?;
-    Ok((row, record))
+    let StoredResponse { row, record } = stored.filter(|stored| stored.row.status != DELETED).ok_or_else(not_found)?;
+    Ok(Found { turn: row.turn, record: record.ok_or_else(not_found)?, memory })
 }

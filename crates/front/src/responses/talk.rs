@@ -8,6 +8,7 @@ use super::book::Locked;
 use super::conversations::{change, find, lock};
 use crate::Desk;
 use crate::error::Error;
+use crate::memory_budget::MemoryLease;
 use crate::openai::responses::conversation::Conversation;
 
 /// Dropped, it is free for the next.
@@ -18,14 +19,16 @@ pub(super) struct Talk {
     id: Box<str>,
     key: Arc<str>,
     _locked: Locked,
+    _memory: MemoryLease,
 }
 
 impl Talk {
     pub(super) async fn begin(desk: &Desk, key: &Arc<str>, id: &str) -> Result<Self, Error> {
         let about = |error: Error| error.about("conversation");
         let locked = lock(desk, key, id).map_err(about)?;
-        let (conversation, last) = find(desk, key, id).await.map_err(about)?;
-        Ok(Self { conversation, last, id: id.into(), key: Arc::clone(key), _locked: locked })
+        let mut memory = desk.bodies.memory().lease(key);
+        let (conversation, last) = find(desk, key, id, &mut memory).await.map_err(about)?;
+        Ok(Self { conversation, last, id: id.into(), key: Arc::clone(key), _locked: locked, _memory: memory })
     }
 
     /// That a response of it is complete: to be written with that response, or it would go on from nothing.

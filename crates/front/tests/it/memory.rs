@@ -114,6 +114,41 @@ async fn a_long_conversation_is_read_away_from_the_runtime_and_gives_its_memory_
     house.stop().await;
 }
 
+/// A short request that continues a long conversation.
+#[tokio::test]
+async fn what_is_read_from_the_store_counts_before_it_is_read() {
+    let house = house_with_memory(24 * MIB).await;
+    let caller = house.caller(&[Scope::Use]).await;
+    let conversation = caller.post("/v1/conversations", "{}").await.json()["id"].clone();
+    let ask = |input: &str| json!({"model": "quiet", "input": input, "conversation": conversation}).to_string();
+    let long = format!("[[text]]{}", "x".repeat(1_000_000));
+    let mut last = json!(null);
+    for _ in 0..4 {
+        let response = caller.post("/v1/responses", &ask(&long)).await;
+        assert_eq!(response.status, 200, "{}", response.body);
+        last = response.json()["id"].clone();
+    }
+    let all = caller.get(&format!("/v1/conversations/{}/items", conversation.as_str().unwrap())).await;
+    assert_eq!(all.refusal(), "413 request_entity_too_large", "four messages take more than half of the budget");
+    let one = format!("/v1/responses/{}/input_items", last.as_str().unwrap());
+    assert_eq!(caller.get(&one).await.status, 200);
+
+    let mut held = Vec::new();
+    for bodies in 1..=3 {
+        held.push(send_part_of_a_body(&caller, 3 * MIB).await);
+        until_memory(&house, |bytes| bytes >= bodies * 3 * MIB).await;
+    }
+    let next = json!({"model": "quiet", "input": "[[text]]", "previous_response_id": last}).to_string();
+    for refused in [caller.post("/v1/responses", &next).await, caller.get(&one).await] {
+        assert_eq!(refused.refusal(), "503 memory_exhausted");
+    }
+    drop(held);
+    until_memory(&house, |bytes| bytes == 0).await;
+    assert_eq!(caller.post("/v1/responses", &next).await.status, 200);
+    until_memory(&house, |bytes| bytes == 0).await;
+    house.stop().await;
+}
+
 #[tokio::test]
 async fn a_websocket_message_of_very_many_values_is_refused() {
     let house = House::open().await;

@@ -59,7 +59,7 @@ fn set_front(section: &mut SectionReader<'_, '_>, limits: &mut Limits) {
         &mut requests.memory_bytes_max,
         "memory_bytes_max",
         &Kind::bytes(1024..=1 << 40),
-        "How much memory bodies, parsed requests and WebSockets may hold together; one key may hold half of it.",
+        "How much memory bodies, parsed requests, WebSockets and what requests read from the store may hold together; one key may hold half of it.",
     );
     section.set(&mut turns.finished_max, "turns_finished_max", &count, "Finished turns that can still be read.");
     section.set(&mut turns.finished_bytes_max, "turns_finished_bytes_max", &bytes, "How much of them is kept in all.");
