@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -132,73 +132,77 @@ const PATTERNS_MAX: usize = 256;
 
 /// Compiles a schema without the patterns of strings that need backtracking: what they demand is not checked, everything
 /// else is. Patterns that select properties by name stay, and fail the schema: without them `additionalProperties` would
-/// mean something else.
+/// mean something else. So do those in a place where a looser schema would refuse more arguments.
 fn compile_without_backtracking(schema: &Value) -> Result<Validator, Uncompiled> {
     let compiled = compile(schema);
     if !matches!(compiled, Err(Uncompiled::Backtracks { .. })) {
         return compiled;
     }
+    let mut checked = schema.clone();
     let mut patterns = BTreeMap::new();
-    list_patterns(schema, &mut patterns);
+    for_each_schema(&mut checked, &mut |fields| {
+        if let Some(Value::String(pattern)) = fields.get("pattern") {
+            patterns.insert(pattern.clone(), false);
+        }
+    });
     if patterns.len() > PATTERNS_MAX {
         return compiled;
     }
     for (pattern, backtracks) in &mut patterns {
         *backtracks = matches!(compile(&json!({ "pattern": pattern })), Err(Uncompiled::Backtracks { .. }));
     }
-    let mut checked = schema.clone();
-    remove_patterns(&mut checked, &patterns);
-    compile(&checked)
+    let backtracks = |pattern: &Value| pattern.as_str().and_then(|text| patterns.get(text)) == Some(&true);
+    let mut tightens = false;
+    for_each_schema(&mut checked, &mut |fields| {
+        tightens |=
+            TIGHTENING_KEYWORDS.iter().any(|keyword| fields.get(*keyword).is_some_and(|of| refers(of, &backtracks)));
+        if fields.get("pattern").is_some_and(backtracks) {
+            fields.remove("pattern");
+        }
+    });
+    if tightens { compiled } else { compile(&checked) }
 }
 
 /// Keywords whose values are not schemas: a `pattern` in there is a value like any other.
 const VALUE_KEYWORDS: [&str; 4] = ["const", "enum", "default", "examples"];
 
 /// Keywords whose fields are schemas by name; a name may be that of a keyword.
-const SCHEMA_MAP_KEYWORDS: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
+const SCHEMA_MAP_KEYWORDS: [&str; 6] =
+    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"];
 
-/// Adds every text that may be a pattern of a string.
-fn list_patterns<'a>(schema: &'a Value, patterns: &mut BTreeMap<&'a str, bool>) {
+/// Keywords that may refuse more arguments if a schema in them accepts more.
+const TIGHTENING_KEYWORDS: [&str; 4] = ["not", "oneOf", "if", "contains"];
+
+/// Visits this schema and every schema in it, the outer ones first.
+fn for_each_schema(schema: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>)) {
     match schema {
         Value::Object(fields) => {
-            if let Some(Value::String(pattern)) = fields.get("pattern") {
-                patterns.insert(pattern, false);
-            }
+            visit(fields);
             for (keyword, value) in fields {
                 match value {
                     Value::Object(schemas) if SCHEMA_MAP_KEYWORDS.contains(&keyword.as_str()) => {
-                        schemas.values().for_each(|schema| list_patterns(schema, patterns));
+                        schemas.values_mut().for_each(|schema| for_each_schema(schema, visit));
                     }
                     _ if VALUE_KEYWORDS.contains(&keyword.as_str()) => {}
-                    _ => list_patterns(value, patterns),
+                    _ => for_each_schema(value, visit),
                 }
             }
         }
-        Value::Array(values) => values.iter().for_each(|value| list_patterns(value, patterns)),
+        Value::Array(values) => values.iter_mut().for_each(|value| for_each_schema(value, visit)),
         _ => {}
     }
 }
 
-/// Removes the patterns that backtrack.
-fn remove_patterns(schema: &mut Value, backtracks: &BTreeMap<&str, bool>) {
-    match schema {
-        Value::Object(fields) => {
-            let is_removed = |pattern: &Value| pattern.as_str().and_then(|text| backtracks.get(text)) == Some(&true);
-            if fields.get("pattern").is_some_and(is_removed) {
-                fields.remove("pattern");
-            }
-            for (keyword, value) in fields {
-                match value {
-                    Value::Object(schemas) if SCHEMA_MAP_KEYWORDS.contains(&keyword.as_str()) => {
-                        schemas.values_mut().for_each(|schema| remove_patterns(schema, backtracks));
-                    }
-                    _ if VALUE_KEYWORDS.contains(&keyword.as_str()) => {}
-                    _ => remove_patterns(value, backtracks),
-                }
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(|value| remove_patterns(value, backtracks)),
-        _ => {}
+/// Whether something in there has a pattern that backtracks, or may lead to one elsewhere.
+fn refers(value: &Value, backtracks: &impl Fn(&Value) -> bool) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(name, value)| {
+            matches!(name.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef")
+                || (name == "pattern" && backtracks(value))
+                || refers(value, backtracks)
+        }),
+        Value::Array(values) => values.iter().any(|value| refers(value, backtracks)),
+        _ => false,
     }
 }
 
@@ -348,6 +352,25 @@ mod tests {
         assert!(matches!(too_many, Err(Uncompiled::Backtracks { .. })));
         let by_name = json!({ "type": "object", "patternProperties": { "^(?!x)": {} }, "additionalProperties": false });
         assert!(matches!(compile_without_backtracking(&by_name), Err(Uncompiled::Backtracks { .. })));
+    }
+
+    #[test]
+    fn pattern_is_kept_where_its_removal_would_refuse_more() {
+        let backtracking = json!({ "pattern": "^(?=a)" });
+        for keyword in TIGHTENING_KEYWORDS {
+            for inner in [json!([{ "type": "integer" }, backtracking]), json!({ "$ref": "#/$defs/a" })] {
+                let schema = json!({ "$defs": { "a": backtracking }, "properties": { "b": { keyword: inner } } });
+                let compiled = compile_without_backtracking(&schema);
+                assert!(
+                    matches!(compiled, Err(Uncompiled::Backtracks { .. } | Uncompiled::Invalid { .. })),
+                    "{schema}"
+                );
+            }
+            let apart = json!({ "properties": { "a": backtracking, "b": { keyword: { "type": "integer" } } } });
+            assert!(keyword == "oneOf" || compile_without_backtracking(&apart).is_ok(), "{apart}");
+        }
+        let named = json!({ "dependencies": { "default": { "properties": { "a": backtracking } } } });
+        assert!(compile_without_backtracking(&named).is_ok());
     }
 
     #[tokio::test]
