@@ -10,9 +10,11 @@ const JUMP_MAX: Duration = Duration::from_hours(24);
 /// How many times faster than real time the trusted time follows a clock that is further ahead. After a year without the server it
 /// has caught up in about two weeks, and a clock that is wrong for an hour costs a day of retention at most.
 const CATCH_UP_FACTOR: u32 = 24;
-/// How long the wall clock must stay behind the remembered time before the store forgets that time. A machine without a
-/// battery starts in 1970 and is corrected soon; a clock that stays behind is right, and the remembered time was wrong.
+/// How long the wall clock must stay behind the remembered time before the store forgets that time: a clock that stays behind
+/// is right, and the remembered time was wrong.
 const SET_BACK_TIME: Duration = Duration::from_hours(6);
+/// 2026-01-01. An earlier time is wrong however long it lasts: a machine without a battery starts in 1970.
+const PLAUSIBLE_FROM_MS: i64 = 1_767_225_600_000;
 
 /// What the clocks say: the wall clock, in unix milliseconds, and how long the same process has run since it last asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +45,12 @@ struct ClockMemory {
 }
 
 impl ClockMemory {
+    /// `trusted` is at most the wall clock, so it is behind and implausible whenever that is.
     fn after(before: Option<Self>, trusted: i64, watched: Duration) -> Self {
         if let Some(Self { trusted_at, behind_ms }) = before.filter(|before| trusted < before.trusted_at) {
+            if trusted < PLAUSIBLE_FROM_MS {
+                return Self { trusted_at, behind_ms: 0 };
+            }
             let behind_ms = behind_ms.saturating_add(ms(watched));
             if behind_ms < ms(SET_BACK_TIME) {
                 return Self { trusted_at, behind_ms };
@@ -75,7 +81,7 @@ mod tests {
     const HOUR: Duration = Duration::from_hours(1);
     const HOUR_MS: i64 = 60 * 60 * 1000;
     const DAY_MS: i64 = 24 * HOUR_MS;
-    const START: i64 = 20_000 * DAY_MS;
+    const START: i64 = 21_000 * DAY_MS;
 
     fn after(before: i64, wall_ms: i64, watched: Duration) -> i64 {
         trusted_time(Some(before), ClockReading { wall_ms, watched })
@@ -116,12 +122,27 @@ mod tests {
         let connection = open_clock_table();
         let observed = |wall_ms, watched| observe(&connection, ClockReading { wall_ms, watched }).unwrap();
         assert_eq!(observed(START, Duration::ZERO), START);
+        let behind = START - 10 * DAY_MS;
         for hour in 0..6 {
-            assert_eq!(observed(hour * HOUR_MS, if hour == 0 { Duration::ZERO } else { HOUR }), hour * HOUR_MS);
+            assert_eq!(
+                observed(behind + hour * HOUR_MS, HOUR.saturating_mul(u32::from(hour > 0))),
+                behind + hour * HOUR_MS
+            );
         }
         assert_eq!(observed(START + 6 * HOUR_MS, HOUR), START + 6 * HOUR_MS, "the correction is no jump");
-        assert_eq!(observed(6 * HOUR_MS, 5 * HOUR), 6 * HOUR_MS);
+        assert_eq!(observed(behind, 5 * HOUR), behind);
         assert_eq!(observed(START + 12 * HOUR_MS, HOUR), START + 12 * HOUR_MS, "the two times do not add up");
+    }
+
+    #[test]
+    fn clock_without_a_battery_is_never_remembered() {
+        let connection = open_clock_table();
+        let observed = |wall_ms, watched| observe(&connection, ClockReading { wall_ms, watched }).unwrap();
+        assert_eq!(observed(START, Duration::ZERO), START);
+        for hour in 0..100 {
+            assert_eq!(observed(hour * HOUR_MS, HOUR), hour * HOUR_MS);
+        }
+        assert_eq!(observed(START + 20 * HOUR_MS, HOUR), START + 20 * HOUR_MS, "the correction is no jump");
     }
 
     #[test]

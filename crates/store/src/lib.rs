@@ -50,7 +50,7 @@ pub use error::{OpenError, ReadError, WriteError};
 pub use health::Health;
 pub use limits::Limits;
 pub use reader::{
-    ApprovalFilter, ListOrder, ParkedCallFilter, Reader, ResponseSize, ThreadFilter, ToolCallFilter, UsageFilter,
+    ApprovalFilter, ListOrder, ParkedCallFilter, Reader, ResponseSummary, ThreadFilter, ToolCallFilter, UsageFilter,
 };
 pub use rows::{
     Approval, AuditEntry, DecisionLink, Key, KeyOrigin, ParkedCall, Response, Thread, ToolCall, ToolList, UsageAdded,

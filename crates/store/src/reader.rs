@@ -40,9 +40,13 @@ pub struct ApprovalFilter {
 
 /// What is known of a response before its body is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ResponseSize {
+pub struct ResponseSummary {
     /// The response before it.
     pub previous: Option<String>,
+    /// The turn that made it.
+    pub turn: String,
+    /// As in the row.
+    pub status: String,
     /// The length of its body.
     pub body_bytes: usize,
 }
@@ -220,13 +224,14 @@ impl Reader {
         self.row(Query::default().and("id = ?", id).and("key = ?", key))
     }
 
-    /// The size of the response with the id, if it belongs to the key.
-    pub fn response_size(&self, id: &str, key: &str) -> Result<Option<ResponseSize>, ReadError> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT previous, octet_length(body) FROM responses WHERE id = ? AND key = ?")?;
-        let read =
-            |row: &Row<'_>| Ok(ResponseSize { previous: row.get(0)?, body_bytes: row.get::<_, u32>(1)? as usize });
+    /// What is known of the response with the id before its body is read, if it belongs to the key.
+    pub fn response_summary(&self, id: &str, key: &str) -> Result<Option<ResponseSummary>, ReadError> {
+        let sql = "SELECT previous, turn, status, octet_length(body) FROM responses WHERE id = ? AND key = ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let read = |row: &Row<'_>| {
+            let body_bytes = row.get::<_, u32>(3)? as usize;
+            Ok(ResponseSummary { previous: row.get(0)?, turn: row.get(1)?, status: row.get(2)?, body_bytes })
+        };
         Ok(statement.query_row([id, key], read).optional()?)
     }
 

@@ -2,9 +2,7 @@
 -- first start after an update cannot take a wrong clock for the time either.
 CREATE TABLE clock (
     id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
-    trusted_at INTEGER NOT NULL,
-    -- How long the wall clock has been behind that time without a break, in milliseconds.
-    behind_ms INTEGER NOT NULL DEFAULT 0
+    trusted_at INTEGER NOT NULL
 ) STRICT;
 INSERT INTO clock (id, trusted_at)
 SELECT 1, newest FROM (

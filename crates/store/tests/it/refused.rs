@@ -41,7 +41,7 @@ fn unusable(reason: &str) -> String {
     )
 }
 
-const NEWER: &str = "the store DIR/switchboard.db has version 1000, and this Switchboard knows versions up to 6; \
+const NEWER: &str = "the store DIR/switchboard.db has version 1000, and this Switchboard knows versions up to 7; \
                      nothing was changed; start the newer Switchboard, or name another state_dir";
 
 /// A closed store with one approval.
