@@ -13,7 +13,7 @@ use crate::running::Running;
 use crate::shared::Shared;
 use crate::turn::Turn;
 
-/// One key may have this part of the turns that wait; beyond it the one that has waited longest is given up.
+/// One key may have `parked_max` divided by this, and at least one; beyond it its longest waiting turn is cancelled.
 const PARKED_KEY_SHARE_DIVISOR: usize = 4;
 
 /// How much may be asked of a turn that runs on without a reader before it is heard.

@@ -238,7 +238,8 @@ async fn a_file_system_that_hangs_is_given_up_and_tried_again() {
     assert_eq!(said(&mut bench).await, "", "it is said once");
     assert_eq!(bench.names(), ["files"], "tool servers stay as they are");
     // The one thread that waits ends with its writer.
-    fs::File::options().write(true).open(&path).unwrap();
+    // For both, which never waits for the other end.
+    fs::File::options().read(true).write(true).open(&path).unwrap();
     bench.watch.files.timeout = READ_TIMEOUT;
     bench.write("");
     let mut news = News::default();
