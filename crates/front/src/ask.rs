@@ -47,13 +47,15 @@ pub(crate) struct Answering {
     pub desk: Arc<Desk>,
     pub permit: Permit,
     pub progress: Progress,
+    /// For what is held until the end of the answer.
+    _memory: MemoryLease,
     /// Names the request in the log, also when its head is long sent.
     pub span: Span,
 }
 
 impl Answering {
-    pub(crate) fn new(desk: &Arc<Desk>, permit: Permit, progress: Progress) -> Arc<Self> {
-        Arc::new(Self { desk: Arc::clone(desk), permit, progress, span: Span::current() })
+    pub(crate) fn new(desk: &Arc<Desk>, permit: Permit, progress: Progress, memory: MemoryLease) -> Arc<Self> {
+        Arc::new(Self { desk: Arc::clone(desk), permit, progress, _memory: memory, span: Span::current() })
     }
 }
 

@@ -11,9 +11,6 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
-use tracing::{Instrument as _, Span};
 
 use crate::Desk;
 use crate::attempts::AttemptLimits;
@@ -21,6 +18,7 @@ use crate::error::{Code, Error};
 use crate::keys::Caller;
 use crate::memory_budget::{MemoryBudget, MemoryLease, memory_exhausted};
 use crate::openai::message::Message;
+use crate::parsing::ParsingThreads;
 
 /// What a request may be.
 #[derive(Clone, Debug)]
@@ -29,7 +27,7 @@ pub struct RequestLimits {
     pub body_bytes_max: usize,
     /// How long it may take to arrive.
     pub body_timeout: Duration,
-    /// How much memory bodies, parsed requests and WebSockets may hold in all.
+    /// How much memory bodies, parsed requests, WebSockets and what requests read from the store may hold in all.
     pub memory_bytes_max: usize,
     /// How many wrong keys are borne.
     pub attempts: AttemptLimits,
@@ -49,20 +47,17 @@ impl Default for RequestLimits {
 /// The longest body of a route that needs no key: none of them reads one.
 const OPEN_BODY_BYTES_MAX: usize = 4 << 10;
 
-/// The first buffer of a body whose length is not announced, or is greater.
+/// The capacity of a body's first buffer, unless the announced length is smaller.
 const BODY_CAPACITY_MIN: usize = 64 << 10;
-
-/// A longer body is parsed away from the runtime: to parse this one takes about a millisecond.
-const LARGE_BODY_BYTES: usize = 64 << 10;
-
-/// How many of these are parsed at once: one may take 200 MB meanwhile, and others wait for a few milliseconds.
-const LARGE_BODIES_MAX: usize = 4;
 
 /// How many values a body may hold: each takes some hundred bytes of memory, however short it is written.
 const VALUES_MAX: usize = 250_000;
 
 /// What one value takes while it is parsed. Measured: 310 bytes for chats, 890 for responses, whose input is held twice.
 const VALUE_BYTES: usize = 768;
+
+/// What one value takes in a tree of values: an object of one field takes two of these.
+const TREE_VALUE_BYTES: usize = 384;
 
 /// How often the text of a request is held while it is parsed: as JSON, as messages, and as what the worker is sent.
 const TEXT_COPIES: usize = 3;
@@ -75,8 +70,8 @@ pub(crate) struct BodyReader {
     body_bytes_max: usize,
     timeout: Duration,
     memory: Arc<MemoryBudget>,
-    /// Bounds how many large bodies are parsed at once.
-    large: Arc<Semaphore>,
+    threads: ParsingThreads,
+    stored_threads: ParsingThreads,
 }
 
 impl BodyReader {
@@ -85,7 +80,8 @@ impl BodyReader {
             body_bytes_max: limits.body_bytes_max,
             timeout: limits.body_timeout,
             memory: Arc::new(MemoryBudget::new(limits.memory_bytes_max)),
-            large: Arc::new(Semaphore::new(LARGE_BODIES_MAX)),
+            threads: ParsingThreads::new(),
+            stored_threads: ParsingThreads::new(),
         }
     }
 
@@ -177,27 +173,18 @@ impl BodyReader {
             let lease = reserve_parsed(lease, &body)?;
             work(body, lease).await
         };
-        self.run(body_bytes, parsing).await
+        self.threads.run(key, body_bytes, parsing).await
     }
 
-    /// Does something with a request of this length. With a large one a thread of its own does it, so that nobody else waits
-    /// for it; how many of these threads there are at once is bounded.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        body_bytes: usize,
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
-        if body_bytes <= LARGE_BODY_BYTES {
-            return work.await;
-        }
-        let unread = |error: &dyn std::fmt::Display| Error::new(Code::Internal, UNREAD).caused_by(error);
-        let place = Arc::clone(&self.large).acquire_owned().await.map_err(|closed| unread(&closed))?;
-        let (runtime, work) = (Handle::current(), work.instrument(Span::current()));
-        let worked = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            runtime.block_on(work)
-        });
-        worked.await.map_err(|failed| unread(&failed))?
+    /// Threads for large requests.
+    pub(crate) fn threads(&self) -> &ParsingThreads {
+        &self.threads
+    }
+
+    /// Threads for what requests read from the store. They are others because a request on one of those threads may wait for
+    /// these; what runs here must wait for neither.
+    pub(crate) fn stored_threads(&self) -> &ParsingThreads {
+        &self.stored_threads
     }
 }
 
@@ -236,6 +223,11 @@ pub(crate) fn held_bytes(messages: &[Message]) -> usize {
     messages.iter().map(|message| message.text_bytes() * TEXT_COPIES + MESSAGE_BYTES).sum()
 }
 
+/// What a chat request holds until its answer is complete: all but its messages, such as its tools, and what its worker keeps of it.
+pub(crate) fn lasting_bytes(body_bytes: usize, messages: &[Message]) -> usize {
+    body_bytes.saturating_sub(messages.iter().map(Message::text_bytes).sum()) * TEXT_COPIES
+}
+
 /// A parsed body, and the lease of the memory for it and for what is made of it.
 pub(crate) struct ParsedBody {
     pub value: Value,
@@ -257,13 +249,21 @@ fn reserve_parsed(mut lease: MemoryLease, body: &[u8]) -> Result<MemoryLease, Er
             format!("the body holds more than {VALUES_MAX} values; send fewer"),
         ));
     }
-    lease.resize(parsed_bytes_of(body.len(), values))?;
+    let parsed_bytes = parsed_bytes_of(body.len(), values);
+    // The body has a lease of its own meanwhile.
+    lease.check_can_fit(body.len() + parsed_bytes)?;
+    lease.resize(parsed_bytes)?;
     Ok(lease)
 }
 
-/// What a text of JSON takes while it is parsed.
+/// What a text of JSON takes while a request is made of it.
 pub(crate) fn parsed_bytes(json: &[u8]) -> usize {
     parsed_bytes_of(json.len(), values(json))
+}
+
+/// What a text of JSON takes as a tree of values, beside the text.
+pub(crate) fn tree_bytes(json: &str) -> usize {
+    json.len() + values(json.as_bytes()) * TREE_VALUE_BYTES
 }
 
 fn parsed_bytes_of(json_bytes: usize, values: usize) -> usize {

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::Desk;
 use crate::ask::{Answering, Asked, Choice, Margin, admit, begun_soon};
-use crate::body::{held_bytes, parse};
+use crate::body::{held_bytes, lasting_bytes, parse};
 use crate::error::Error;
 use crate::idempotency::{Name, Progress, Shape};
 use crate::keys::Caller;
@@ -43,10 +43,10 @@ pub(crate) async fn complete(
 async fn answer(desk: Arc<Desk>, caller: Caller, body: Bytes, progress: Progress) -> Result<Response, Error> {
     let arrived = Instant::now();
     let (bodies, key) = (Arc::clone(&desk.bodies), Arc::clone(&caller.key));
-    let (asked, permit) = bodies.work(body, &key, |body, lease| prepare(desk, caller, body, lease)).await?;
+    let (asked, permit, lasting) = bodies.work(body, &key, |body, lease| prepare(desk, caller, body, lease)).await?;
     let margin = Margin::new(arrived, &permit, &asked.request);
     let (delivery, count) = (asked.request.delivery, asked.request.choices);
-    let (answering, heading) = (Answering::new(&asked.desk, permit, progress), heading(&asked.request));
+    let (answering, heading) = (Answering::new(&asked.desk, permit, progress, lasting), heading(&asked.request));
     let mut choices: Vec<_> = (0..count).map(|_| Choice::new(&asked, &answering)).collect();
     drop(asked);
     let answered = match delivery {
@@ -64,16 +64,19 @@ async fn prepare(
     caller: Caller,
     body: Bytes,
     mut lease: MemoryLease,
-) -> Result<(Arc<Asked>, Permit), Error> {
+) -> Result<(Arc<Asked>, Permit, MemoryLease), Error> {
+    let body_bytes = body.len();
     let mut request = Request::read(&parse(&body)?)?;
     drop(body);
     let chosen = choose(&desk, &caller, &request.model).await?;
     request.tools.rename(&chosen.profile);
     let permit = admit(&desk, &caller, &request).await?;
     let plan = TurnPlan::new(&request, &chosen.as_ref(), &caller.key);
-    lease.resize(held_bytes(&request.messages))?;
+    let lasting_bytes = lasting_bytes(body_bytes, &request.messages);
+    lease.resize(held_bytes(&request.messages) + lasting_bytes)?;
+    let lasting = lease.split(lasting_bytes);
     let (caller, profile) = (caller.orderer(), chosen.profile);
-    Ok((Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, _memory: lease }), permit))
+    Ok((Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, _memory: lease }), permit, lasting))
 }
 
 fn heading(request: &Request) -> Heading {

@@ -45,7 +45,7 @@ struct ProgressState {
 }
 
 impl ResponseProgress {
-    /// Marks the request as being answered. Call it as soon as hyper has parsed the head: hyper looks for the end of the
+    /// Marks the request as in progress. Call it as soon as hyper has parsed the head: hyper looks for the end of the
     /// input before it polls the handler.
     pub(crate) fn begin(&self, request: Request<Incoming>) -> Request<RequestBody> {
         let state = &self.0;

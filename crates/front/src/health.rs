@@ -14,6 +14,7 @@ use workers::{GroupView, WorkerState, WorkerView};
 
 use crate::Desk;
 use crate::feed::Feed;
+use crate::hide_paths::hide_paths;
 
 #[derive(Serialize)]
 struct Health {
@@ -53,7 +54,7 @@ struct ToolServer {
 pub(crate) async fn alive(State(desk): State<Arc<Desk>>) -> impl IntoResponse {
     let mut reasons = match desk.store.health_now() {
         StoreHealth::Well => Vec::new(),
-        StoreHealth::Degraded { reason } => vec![format!("store: {reason}")],
+        StoreHealth::Degraded { reason } => vec![hide_paths(&format!("store: {reason}"))],
     };
     reasons.extend(impairments(&desk.pool.readiness(), &desk.pool.workers()));
     // Why is for operators: it may quote what the server wrote.
@@ -125,8 +126,14 @@ pub(crate) async fn follow_store(feed: &Feed, mut health: watch::Receiver<StoreH
     }
     while health.changed().await.is_ok() {
         let told = match &*health.borrow_and_update() {
-            StoreHealth::Well => StoreHealthEvent { healthy: true, reason: None },
-            StoreHealth::Degraded { reason } => StoreHealthEvent { healthy: false, reason: Some(Arc::clone(reason)) },
+            StoreHealth::Well => {
+                tracing::info!("store recovered");
+                StoreHealthEvent { healthy: true, reason: None }
+            }
+            StoreHealth::Degraded { reason } => {
+                tracing::warn!(%reason, "store cannot be written");
+                StoreHealthEvent { healthy: false, reason: Some(Arc::clone(reason)) }
+            }
         };
         feed.tell(&told);
     }

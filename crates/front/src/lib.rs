@@ -31,6 +31,7 @@ mod metrics;
 mod models;
 mod openai;
 mod openapi;
+mod parsing;
 mod quota;
 mod request_id;
 mod responses;

@@ -60,10 +60,7 @@ impl MemoryLease {
         let of_key = used.by_key.get(&self.key).copied().unwrap_or_default() - self.bytes;
         if bytes > self.bytes {
             let bytes_max = self.budget.bytes_max;
-            if bytes > bytes_max / KEY_SHARE_DIVISOR {
-                let why = "the request needs more memory than the requests of one key may hold; send less, or begin a new conversation";
-                return Err(Error::new(Code::BodyTooLarge, why));
-            }
+            self.check_can_fit(bytes)?;
             if others.saturating_add(bytes) > bytes_max {
                 return Err(memory_exhausted());
             }
@@ -81,6 +78,24 @@ impl MemoryLease {
         Ok(())
     }
 
+    /// Fails if one key can never hold so many bytes.
+    pub(crate) fn check_can_fit(&self, bytes: usize) -> Result<(), Error> {
+        let bytes_max = self.budget.bytes_max / KEY_SHARE_DIVISOR;
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let kibibytes = |bytes: usize| bytes.div_ceil(1024);
+        Err(Error::new(
+            Code::BodyTooLarge,
+            format!(
+                "the request, with what it continues, needs {} KiB of memory, and the requests of one key may hold {} KiB \
+                 ([limits] memory_bytes_max); send less",
+                kibibytes(bytes),
+                kibibytes(bytes_max),
+            ),
+        ))
+    }
+
     /// Makes it at least this large.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), Error> {
         self.resize(self.bytes.max(bytes))
@@ -88,6 +103,11 @@ impl MemoryLease {
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The key that it belongs to.
+    pub(crate) fn key(&self) -> &Arc<str> {
+        &self.key
     }
 
     /// Makes it larger by so many bytes.

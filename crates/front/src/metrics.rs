@@ -179,7 +179,7 @@ impl Metrics {
         );
         registry.register(
             "request_memory_bytes",
-            "Memory that request bodies, parsed requests and WebSockets hold",
+            "Memory that request bodies, parsed requests, WebSockets and what requests read from the store hold",
             metrics.request_memory.clone(),
         );
         metrics.registry = registry;

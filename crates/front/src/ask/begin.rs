@@ -11,7 +11,9 @@ use workers::{
 };
 
 use super::{Answering, Asked};
+use crate::body::held_bytes;
 use crate::error::Error;
+use crate::memory_budget::MemoryLease;
 use crate::metrics::Continuation;
 use crate::openai::plan::{GoingOn, Whence, retold, said_besides};
 
@@ -66,8 +68,9 @@ impl Asked {
         if let Some(gone_on) = gone_on {
             return Ok(gone_on);
         }
+        let retold = self.retold(permit).await?;
         self.let_go(going_on);
-        Ok((self.begin_anew(permit).await?, Continuation::Retold))
+        Ok((self.start(retold).await?, Continuation::Retold))
     }
 
     /// On the one thread that stands at the end of a history.
@@ -167,17 +170,24 @@ impl Asked {
     }
 
     async fn begin_anew(&self, permit: &TurnPermit) -> Result<Turn, Error> {
+        self.start(self.retold(permit).await?).await
+    }
+
+    /// An order for a new thread that is told everything, and the memory that this takes.
+    async fn retold(&self, permit: &TurnPermit) -> Result<(Order, MemoryLease), Error> {
         let thread = ThreadChoice::New(self.plan.thread.clone());
         let mut memory = self.desk.bodies.memory().lease(&Arc::from(&*self.caller.key));
-        let order = match &self.retelling {
-            None => self.order(thread, &self.plan.history, permit),
-            Some(retelling) => {
-                let said = retelling.said(&self.desk, &mut memory).await?;
-                self.order(thread, &retold(&self.request, said, retelling.told), permit)
-            }
+        let Some(retelling) = &self.retelling else {
+            return Ok((self.order(thread, &self.plan.history, permit), memory));
         };
+        let said = retelling.said(&self.desk, &mut memory).await?;
+        memory.resize(held_bytes(&said))?;
+        Ok((self.order(thread, &retold(&self.request, said, retelling.told), permit), memory))
+    }
+
+    /// The order holds the whole conversation until its turn has started.
+    async fn start(&self, (order, memory): (Order, MemoryLease)) -> Result<Turn, Error> {
         let started = self.desk.pool.start_turn(order).await;
-        // It waited with all that was said.
         drop(memory);
         Ok(started?)
     }

@@ -27,6 +27,7 @@ use crate::openai::request::{Form, Request};
 use crate::openai::responses::compaction;
 use crate::openai::responses::items::listed;
 use crate::openai::responses::object::{Name, told};
+use crate::openai::responses::record::messages;
 use crate::openai::tools::Tools;
 use crate::quota::Permit;
 
@@ -39,7 +40,7 @@ pub(crate) async fn compact(State(desk): State<Arc<Desk>>, caller: Caller, body:
     let Prepared { asked, permit, name, items } =
         bodies.work(body, &key, |body, memory| prepare(desk, caller, body, memory)).await?;
     let margin = Margin::new(arrived, &permit, &asked.request);
-    let answering = Answering::new(&asked.desk, permit, Progress::default());
+    let answering = Answering::new(&asked.desk, permit, Progress::default(), asked.desk.bodies.memory().lease(&key));
     let mut choice = Choice::new(&asked, &answering);
     drop(asked);
     let summary = read(&mut choice, &answering).await;
@@ -69,11 +70,13 @@ async fn prepare(desk: Arc<Desk>, caller: Caller, body: Bytes, mut memory: Memor
     let mut value: Value = parse(&body)?;
     drop(body);
     let passed_over = take_out(&mut value);
-    let (request, before) = previous::read(&desk, &caller, &value, &Mutex::default(), &mut memory).await?;
-    drop(value);
+    let (request, before) = previous::read(&desk, &caller, value, &Mutex::default(), &mut memory).await?;
     let name = Name::new();
     let (mut items, said) = match &before.retelling {
-        Some(retelling) => (retelling.items(&desk, &mut memory).await?, retelling.said(&desk, &mut memory).await?),
+        Some(retelling) => {
+            let convert = |items: Vec<Value>| (items.clone(), messages(items));
+            retelling.load(&desk, &mut memory, convert).await?
+        }
         None => (Vec::new(), before.said),
     };
     let (request, terms) = request.told_after(said)?;

@@ -12,7 +12,7 @@ use store::Change;
 use super::book::Locked;
 use super::json_response;
 use super::listing::{Page, list};
-use super::stored;
+use super::stored::{LoadedConversation, load_conversation, load_items_back_from};
 use crate::Desk;
 use crate::api::Asked;
 use crate::body::parse;
@@ -53,8 +53,8 @@ pub(crate) async fn get(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Error> {
-    let mut memory = desk.bodies.memory().lease(&caller.key);
-    Ok(Json(find(&desk, &caller.key, &id, &mut memory).await?.0.to_object(&id)))
+    let found = find(&desk, &id, lease(&desk, &caller)).await?;
+    Ok(Json(found.conversation.to_object(&id)))
 }
 
 /// Gives it other metadata.
@@ -66,10 +66,9 @@ pub(crate) async fn update(
 ) -> Result<Json<Value>, Error> {
     let body = parsed(&desk, &caller, body).await?;
     let _locked = lock(&desk, &caller.key, &id)?;
-    let mut memory = desk.bodies.memory().lease(&caller.key);
-    let (found, last) = find(&desk, &caller.key, &id, &mut memory).await?;
-    let changed = Conversation { metadata: metadata(Fields::of(&body)?)?, ..found };
-    write(&desk, &caller.key, &id, &changed, last).await?;
+    let found = find(&desk, &id, lease(&desk, &caller)).await?;
+    let changed = Conversation { metadata: metadata(Fields::of(&body)?)?, ..found.conversation };
+    write(&desk, &caller.key, &id, &changed, found.last).await?;
     Ok(Json(changed.to_object(&id)))
 }
 
@@ -84,7 +83,11 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Error> {
     let _locked = lock(&desk, &caller.key, &id)?;
-    find(&desk, &caller.key, &id, &mut desk.bodies.memory().lease(&caller.key)).await?;
+    check_id(&id)?;
+    desk.store.flush().await.ok();
+    let (own_id, key) = (id.clone(), caller.key.to_string());
+    let found = desk.store.read(move |reader| reader.response_summary(&own_id, &key)).await?;
+    found.ok_or_else(|| not_found(&id))?;
     desk.store.note(Change::ResponseGone { id: id.clone() });
     desk.store.flush().await?;
     Ok(Json(json!({"id": id, "object": "conversation.deleted", "deleted": true})))
@@ -97,15 +100,14 @@ pub(crate) async fn items(
     Path(id): Path<String>,
     Asked(page): Asked<Page>,
 ) -> Result<Response, Error> {
-    let mut memory = desk.bodies.memory().lease(&caller.key);
-    let (conversation, last) = find(&desk, &caller.key, &id, &mut memory).await?;
-    let (items, _) = stored::items_back_from(&desk, &caller.key, last, &mut memory).await?;
-    let bytes = memory.bytes();
-    let listed = async move {
-        let all = conversation.items.into_iter().chain(items).collect();
-        memory.hold(list(all, &page)?.to_string())
-    };
-    Ok(json_response(desk.bodies.run(bytes, listed).await?))
+    let LoadedConversation { conversation, last, mut memory } = find(&desk, &id, lease(&desk, &caller)).await?;
+    let list_all = move |items, _| list([conversation.items, items].concat(), &page).map(|listed| listed.to_string());
+    let listed = load_items_back_from(&desk, last, &mut memory, list_all).await??;
+    Ok(json_response(memory.hold(listed)?))
+}
+
+fn lease(desk: &Desk, caller: &Caller) -> MemoryLease {
+    desk.bodies.memory().lease(&caller.key)
 }
 
 /// Makes it nobody else's for a while.
@@ -114,20 +116,20 @@ pub(super) fn lock(desk: &Desk, key: &Arc<str>, id: &str) -> Result<Locked, Erro
     desk.responses.lock_conversation(key, id).ok_or_else(|| Error::new(Code::ConversationLocked, why()))
 }
 
-/// The conversation, and the id of its last response.
-pub(super) async fn find(
-    desk: &Desk,
-    key: &str,
-    id: &str,
-    memory: &mut MemoryLease,
-) -> Result<(Conversation, Option<String>), Error> {
-    let not_found = || Error::new(Code::ConversationNotFound, format!("Conversation with id '{id}' not found."));
-    if !Conversation::is_id(id) {
-        return Err(not_found());
-    }
+/// Loads the conversation, which belongs to this lease.
+pub(super) async fn find(desk: &Desk, id: &str, memory: MemoryLease) -> Result<LoadedConversation, Error> {
+    check_id(id)?;
     // Where it stood a moment ago may not be written yet.
     desk.store.flush().await.ok();
-    stored::conversation(desk, key, id.to_owned(), memory).await?.ok_or_else(not_found)
+    load_conversation(desk, id.to_owned(), memory).await?.ok_or_else(|| not_found(id))
+}
+
+fn check_id(id: &str) -> Result<(), Error> {
+    if Conversation::is_id(id) { Ok(()) } else { Err(not_found(id)) }
+}
+
+fn not_found(id: &str) -> Error {
+    Error::new(Code::ConversationNotFound, format!("Conversation with id '{id}' not found."))
 }
 
 /// It as it is now.

@@ -15,6 +15,7 @@ use super::limits::{GATHER_TIMEOUT, LOOK_INTERVAL, REACH_TIMEOUT};
 use super::recovery::{leave_tip, recorded, settled, waiting_calls};
 use super::talk::Talk;
 use crate::Desk;
+use crate::memory_budget::MemoryBudget;
 use crate::openai::message::ToolCall;
 use crate::openai::responses::object::Status;
 use crate::openai::responses::record::Record;
@@ -74,8 +75,10 @@ impl Left {
         let record = Record::read(&row.body)?;
         let response: Value = serde_json::from_str(record.response.get()).ok()?;
         let key: Arc<str> = row.key.as_str().into();
+        // Its caller cannot try again, so the conversation must not be refused for want of memory.
+        let unlimited = Arc::new(MemoryBudget::new(usize::MAX));
         let talk = match response["conversation"]["id"].as_str() {
-            Some(id) => Talk::begin(desk, &key, id).await.ok(),
+            Some(id) => Talk::begin(desk, id, unlimited.lease(&key)).await.ok(),
             None => None,
         };
         let live = Live::left(&key, record.response.get().to_owned());

@@ -1,12 +1,12 @@
 //! What a request goes on from: the responses before it, back to the first, and the items that it only names.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use serde_json::Value;
 
 use super::memory::Memory;
 use super::retrieve::DELETED;
-use super::stored::{self, StoredResponse};
+use super::stored::{LoadedResponse, load_items_back_from, load_outputs, load_response};
 use super::talk::Talk;
 use crate::Desk;
 use crate::error::{Code, Error};
@@ -18,7 +18,7 @@ use crate::openai::plan::After;
 use crate::openai::responses::conversation::Conversation;
 use crate::openai::responses::items::references;
 use crate::openai::responses::object::{Name, Status};
-use crate::openai::responses::record::messages;
+use crate::openai::responses::record::{Record, messages};
 use crate::openai::responses::request::{Links, ResponseRequest};
 
 /// What was said before.
@@ -35,17 +35,29 @@ pub(super) struct Before {
     pub(super) talk: Option<Talk>,
 }
 
+/// A response, and what was answered with it.
+struct Answered {
+    record: Record,
+    said: Vec<Message>,
+}
+
+impl Answered {
+    fn read(record: Record) -> Self {
+        Self { said: record.answered(), record }
+    }
+}
+
 /// Reads a request and what it goes on from, which its connection may remember.
 pub(super) async fn read(
     desk: &Desk,
     caller: &Caller,
-    body: &Value,
-    connection: &Mutex<Memory>,
+    body: Value,
+    connection_memory: &Mutex<Memory>,
     memory: &mut MemoryLease,
 ) -> Result<(ResponseRequest, Before), Error> {
-    let links = Links::read(body)?;
+    let links = Links::read(&body)?;
     let remembered = match links.previous.as_deref() {
-        Some(previous) => lock(connection).find(previous, memory)?,
+        Some(previous) => lock(connection_memory).find(previous, memory)?,
         None => None,
     };
     let mut named: Vec<String> = references(body.get("input").unwrap_or(&Value::Null))
@@ -64,21 +76,24 @@ pub(super) async fn read(
         return Err(not_over(previous));
     }
     let talk = match &links.conversation {
-        Some(id) => Some(Talk::begin(desk, &caller.key, id).await?),
+        Some(id) => Some(Talk::begin(desk, id, desk.bodies.memory().lease(&caller.key)).await?),
         None => None,
     };
     let last = talk.as_ref().and_then(|talk| talk.last.clone());
     let sought = links.previous.as_deref().filter(|_| remembered.is_none());
     let stored = match sought.map(str::to_owned).or(last) {
-        Some(id) => stored::response(desk, &caller.key, id, memory).await?,
+        Some(id) => load_response(desk, id, memory, Answered::read).await?,
         None => None,
     };
-    let outputs = stored::outputs(desk, &caller.key, named, memory).await?;
+    let outputs = load_outputs(desk, named, memory).await?;
     let item = |id: &str| {
         let (name, place) = Name::of_item(id)?;
-        outputs.get(&name.id())?.get(place).cloned()
+        outputs.get(&name.id())?.get(place)
     };
-    let request = ResponseRequest::read(body, &item)?;
+    // Each mention is a copy.
+    memory.grow_by(references(&body["input"]).filter_map(item).map(|item| item.bytes).sum())?;
+    let request = ResponseRequest::read(&body, &|id| Some(item(id)?.value.clone()))?;
+    drop(body);
     let previous = links.previous.as_deref().or(talk.as_ref().and_then(|talk| talk.last.as_deref()));
     let begins_with = talk.as_ref().map(|talk| talk.conversation.items.clone()).unwrap_or_default();
     let before = match (previous, remembered) {
@@ -88,20 +103,19 @@ pub(super) async fn read(
         (Some(previous), None) if talk.is_none() && stored.as_ref().is_some_and(is_hidden) => {
             return Err(not_found(previous));
         }
-        (Some(previous), None) => before(desk, &caller.key, previous, stored, begins_with, memory).await?,
+        (Some(previous), None) => before(desk, previous, stored, begins_with, memory).await?,
     };
     Ok((request, Before { talk, ..before }))
 }
 
 async fn before(
     desk: &Desk,
-    key: &Arc<str>,
     previous: &str,
-    stored: Option<StoredResponse>,
+    stored: Option<LoadedResponse<Answered>>,
     begins_with: Vec<Value>,
     memory: &mut MemoryLease,
 ) -> Result<Before, Error> {
-    let Some(StoredResponse { row, record }) = stored else { return Err(not_found(previous)) };
+    let Some(LoadedResponse { row, parsed }) = stored else { return Err(not_found(previous)) };
     match Status::of(&row.status) {
         Some(Status::Queued | Status::InProgress) => return Err(not_over(previous)),
         Some(status @ (Status::Failed | Status::Cancelled)) => {
@@ -111,9 +125,8 @@ async fn before(
         // One that is only hidden is still part of what was said.
         Some(Status::Completed | Status::Incomplete) | None => {}
     }
-    let record = record.ok_or_else(|| not_found(previous))?;
-    let said = record.answered();
-    let retelling = Retelling { key: Arc::clone(key), last: previous.into(), begins_with, told: said.len() };
+    let Answered { record, said } = parsed.ok_or_else(|| not_found(previous))?;
+    let retelling = Retelling { last: previous.into(), begins_with, told: said.len() };
     let last = Some(previous.into());
     // One that was made without a turn has no thread.
     if row.thread.is_empty() || record.history.is_none() {
@@ -131,7 +144,6 @@ async fn before(
 
 /// What was said before a request, for a thread that does not know it: read only when it is needed.
 pub(crate) struct Retelling {
-    key: Arc<str>,
     /// The last response.
     last: Box<str>,
     /// What stands before the first.
@@ -143,21 +155,27 @@ pub(crate) struct Retelling {
 impl Retelling {
     /// All of it.
     pub(crate) async fn said(&self, desk: &Desk, memory: &mut MemoryLease) -> Result<Vec<Message>, Error> {
-        Ok(messages(self.items(desk, memory).await?))
+        self.load(desk, memory, messages).await
     }
 
-    /// The same as items, as they are listed.
-    pub(super) async fn items(&self, desk: &Desk, memory: &mut MemoryLease) -> Result<Vec<Value>, Error> {
-        let (items, is_whole) = stored::items_back_from(desk, &self.key, Some(self.last.to_string()), memory).await?;
-        if !is_whole {
+    /// Makes something of all its items, as they are listed.
+    pub(super) async fn load<T: Send + 'static>(
+        &self,
+        desk: &Desk,
+        memory: &mut MemoryLease,
+        convert: impl FnOnce(Vec<Value>) -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let begins_with = self.begins_with.clone();
+        let convert = |items, is_whole: bool| is_whole.then(|| convert([begins_with, items].concat()));
+        let converted = load_items_back_from(desk, Some(self.last.to_string()), memory, convert).await?;
+        converted.ok_or_else(|| {
             let why = "not all earlier responses of this conversation are kept any more, and no thread holds them; send the whole conversation";
-            return Err(Error::new(Code::PreviousNotFound, why).about("previous_response_id"));
-        }
-        Ok(self.begins_with.iter().cloned().chain(items).collect())
+            Error::new(Code::PreviousNotFound, why).about("previous_response_id")
+        })
     }
 }
 
-fn is_hidden(StoredResponse { row, .. }: &StoredResponse) -> bool {
+fn is_hidden(LoadedResponse { row, .. }: &LoadedResponse<Answered>) -> bool {
     row.status == DELETED || Conversation::is_id(&row.id)
 }
 

@@ -16,11 +16,12 @@ use super::following::{events_gone, not_in_background};
 use super::json_response;
 use super::limits::CANCEL_TIMEOUT;
 use super::listing::{Page, list};
-use super::stored::{self, StoredResponse};
+use super::stored::load_response;
 use super::wish::{Wanted, Wish};
 use crate::Desk;
 use crate::api::Asked;
 use crate::ask::stream_response;
+use crate::body::tree_bytes;
 use crate::error::{Code, Error};
 use crate::keys::Caller;
 use crate::memory_budget::MemoryLease;
@@ -38,8 +39,8 @@ pub(crate) async fn get(
     let live = desk.responses.find(&id, &caller.key);
     if let Wanted::Events { after } = wish.read()? {
         let Some(live) = live else {
-            let Found { record, .. } = find(&desk, &caller, &id).await?;
-            return Err(if record.is_of_the_background() { events_gone() } else { not_in_background() });
+            let found = find(&desk, &caller, &id).await?;
+            return Err(if found.is_of_the_background { events_gone() } else { not_in_background() });
         };
         return Ok(stream_response(Body::from_stream(live.events_after(after, desk.heartbeat)?)));
     }
@@ -57,7 +58,7 @@ pub(crate) async fn cancel(
     let not_alone = || Error::new(Code::InvalidValue, "Cannot cancel a synchronous response.").about("response_id");
     let Some(live) = desk.responses.find(&id, &caller.key) else {
         let found = find(&desk, &caller, &id).await?;
-        return if found.record.is_of_the_background() { found.into_response() } else { Err(not_alone()) };
+        return if found.is_of_the_background { found.into_response() } else { Err(not_alone()) };
     };
     if !live.is_in_background() {
         return Err(not_alone());
@@ -80,19 +81,30 @@ pub(crate) async fn delete(
         desk.responses.remove(&id);
         timeout(CANCEL_TIMEOUT, live.over()).await.ok();
     }
-    match find(&desk, &caller, &id).await {
-        Ok(found) => let_go(&desk, &caller, &found.turn, &found.record),
+    // What was left to be written a moment ago counts.
+    desk.store.flush().await.ok();
+    let (own_id, key) = (id.clone(), caller.key.to_string());
+    let look = desk
+        .store
+        .read(move |reader| Ok((reader.response_summary(&own_id, &key)?, reader.is_gone_on_from(&own_id, &key)?)));
+    let (summary, is_needed) = look.await?;
+    match summary.filter(|summary| summary.status != DELETED) {
+        Some(summary) if !desk.pool.waiting_calls(&summary.turn).is_empty() => {
+            let found = find(&desk, &caller, &id).await?;
+            let_go(&desk, &caller, &summary.turn, &found.record);
+        }
+        Some(_) => {}
         // One that has only begun may not be kept yet.
-        Err(_) if live.is_some() => {}
-        Err(error) => return Err(error),
+        None if live.is_some() => {}
+        None => return Err(not_found(&id)),
     }
-    let (id_of, key) = (id.clone(), caller.key.to_string());
-    let hidden = desk.store.read(move |reader| {
-        let is_needed = reader.is_gone_on_from(&id_of, &key)?;
-        Ok(reader.response(&id_of, &key)?.filter(|_| is_needed))
-    });
-    let change = match hidden.await? {
-        Some(row) => Change::Response(store::Response { status: DELETED.into(), ..row }),
+    let mut memory = desk.bodies.memory().lease(&caller.key);
+    let hidden = match is_needed {
+        true => load_response(&desk, id.clone(), &mut memory, drop).await?,
+        false => None,
+    };
+    let change = match hidden {
+        Some(hidden) => Change::Response(store::Response { status: DELETED.into(), ..hidden.row }),
         None => Change::ResponseGone { id: id.clone() },
     };
     desk.store.commit(vec![change]).await?;
@@ -105,10 +117,13 @@ pub(crate) async fn input_items(
     Path(id): Path<String>,
     Asked(page): Asked<Page>,
 ) -> Result<Response, Error> {
-    let Found { record, memory, .. } = find(&desk, &caller, &id).await?;
+    let LeasedResponse { record, mut memory, .. } = find(&desk, &caller, &id).await?;
     let bytes = record.input.get().len();
-    let listed = async move { memory.hold(list(record.input(), &page)?.to_string()) };
-    Ok(json_response(desk.bodies.run(bytes, listed).await?))
+    let listed = async move {
+        memory.grow_by(tree_bytes(record.input.get()))?;
+        memory.hold(list(record.input(), &page)?.to_string())
+    };
+    Ok(json_response(desk.bodies.stored_threads().run(&caller.key, bytes, listed).await?))
 }
 
 /// A turn that waits for outputs which nobody can send any more waits in vain.
@@ -120,25 +135,30 @@ fn let_go(desk: &Desk, caller: &Caller, turn: &str, record: &Record) {
     }
 }
 
-/// A response from the store, and the memory that it takes.
-struct Found {
-    turn: String,
+/// A stored response, and the memory that it takes.
+struct LeasedResponse {
     record: Record,
+    is_of_the_background: bool,
     memory: MemoryLease,
 }
 
-impl Found {
+impl LeasedResponse {
     fn into_response(self) -> Result<Response, Error> {
         Ok(json_response(self.memory.hold(Box::<str>::from(self.record.response).into())?))
     }
 }
 
-async fn find(desk: &Desk, caller: &Caller, id: &str) -> Result<Found, Error> {
+async fn find(desk: &Desk, caller: &Caller, id: &str) -> Result<LeasedResponse, Error> {
     // What was left to be written a moment ago counts.
     desk.store.flush().await.ok();
     let mut memory = desk.bodies.memory().lease(&caller.key);
-    let stored = stored::response(desk, &caller.key, id.to_owned(), &mut memory).await?;
-    let not_found = || Error::new(Code::ResponseNotFound, format!("Response with id '{id}' not found."));
-    let StoredResponse { row, record } = stored.filter(|stored| stored.row.status != DELETED).ok_or_else(not_found)?;
-    Ok(Found { turn: row.turn, record: record.ok_or_else(not_found)?, memory })
+    let parse = |record: Record| (record.is_of_the_background(), record);
+    let loaded = load_response(desk, id.to_owned(), &mut memory, parse).await?;
+    let loaded = loaded.filter(|loaded| loaded.row.status != DELETED);
+    let (is_of_the_background, record) = loaded.and_then(|loaded| loaded.parsed).ok_or_else(|| not_found(id))?;
+    Ok(LeasedResponse { record, is_of_the_background, memory })
+}
+
+fn not_found(id: &str) -> Error {
+    Error::new(Code::ResponseNotFound, format!("Response with id '{id}' not found."))
 }

@@ -267,9 +267,7 @@ impl Connection {
 
     async fn draft(&mut self, body: ParsedBody, text_bytes: usize) -> Result<Draft, Error> {
         let (desk, caller, memory) = (Arc::clone(&self.desk), self.caller.clone(), Arc::clone(&self.memory));
-        let bytes = text_bytes + lock(&memory).bytes();
-        let read = async move { Draft::read(&desk, &caller, body, &memory).await };
-        Ok(self.desk.bodies.run(bytes, read).await?.showing(self.work_form))
+        Ok(Draft::read_apart(&desk, &caller, body, text_bytes, memory).await?.showing(self.work_form))
     }
 
     fn end_response(&mut self) {

@@ -1,7 +1,9 @@
 //! Responses that are read from the store. A short request can name long ones, so they count against the memory budget
-//! before they are loaded, and are parsed on the store's threads.
+//! before they are loaded and parsed, and long ones are parsed on threads of their own. The key of the lease is whose
+//! responses they are.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use store::{ReadError, Reader};
@@ -10,11 +12,33 @@ use super::limits::ResponseLimits;
 use super::recovery::recover;
 use super::retrieve::DELETED;
 use crate::Desk;
-use crate::body::parsed_bytes;
+use crate::body::{parsed_bytes, tree_bytes};
 use crate::error::Error;
 use crate::memory_budget::MemoryLease;
 use crate::openai::responses::conversation::Conversation;
+use crate::openai::responses::items::references;
+use crate::openai::responses::object::Name;
 use crate::openai::responses::record::Record;
+
+/// A row of the store, and what its body says; absent if that cannot be read.
+pub(super) struct LoadedResponse<T> {
+    pub(super) row: store::Response,
+    pub(super) parsed: Option<T>,
+}
+
+/// A conversation, and the memory that it takes.
+pub(super) struct LoadedConversation {
+    pub(super) conversation: Conversation,
+    /// The id of its last response.
+    pub(super) last: Option<String>,
+    pub(super) memory: MemoryLease,
+}
+
+/// An item that requests can name, and what each mention of it takes.
+pub(super) struct NamedItem {
+    pub(super) value: Value,
+    pub(super) bytes: usize,
+}
 
 /// Responses to load, which are known to be there, and the sum of their sizes.
 #[derive(Default)]
@@ -23,83 +47,132 @@ struct Selection {
     bytes: usize,
 }
 
-/// A response, with what its body says.
-pub(super) struct StoredResponse {
-    pub(super) row: store::Response,
-    pub(super) record: Option<Record>,
+/// The sizes of the stored responses that a request names, added up as often as it names them.
+pub(super) async fn named_bytes(desk: &Desk, key: &str, body: &Value) -> Result<usize, Error> {
+    let mut mentions: HashMap<String, usize> = HashMap::new();
+    let items = references(&body["input"]).filter_map(|id| Some(Name::of_item(id)?.0.id()));
+    for id in items.chain(body["previous_response_id"].as_str().map(str::to_owned)) {
+        *mentions.entry(id).or_default() += 1;
+    }
+    // Too many are refused later, before any of them is read.
+    if mentions.is_empty() || mentions.len() > desk.responses.limits.references_max + 1 {
+        return Ok(0);
+    }
+    let key = key.to_owned();
+    let sum = move |reader: &Reader| {
+        let sizes = mentions.iter().map(|(id, count)| {
+            let summary = reader.response_summary(id, &key)?;
+            Ok(summary.map_or(0, |summary| summary.body_bytes.saturating_mul(*count)))
+        });
+        sizes.sum()
+    };
+    Ok(desk.store.read(sum).await?)
 }
 
-/// The response with this id. One that an earlier run of the server left unfinished comes with the end that it has by now.
-pub(super) async fn response(
+/// Loads a response. One that an earlier run of the server left unfinished comes with the end that it has by now.
+pub(super) async fn load_response<T: Send + 'static>(
     desk: &Desk,
-    key: &str,
     id: String,
     memory: &mut MemoryLease,
-) -> Result<Option<StoredResponse>, Error> {
-    let parse = |row: store::Response| (Record::read(&row.body), row);
-    let Some((record, row)) = load_one(desk, key, id, memory, parse).await? else { return Ok(None) };
-    let status = row.status.clone();
-    let row = recover(desk, row).await;
-    let record = if row.status == status { record } else { Record::read(&row.body) };
-    Ok(Some(StoredResponse { row, record }))
+    parse: fn(Record) -> T,
+) -> Result<Option<LoadedResponse<T>>, Error> {
+    let parse_row = move |row: store::Response, memory: &mut MemoryLease| {
+        Ok(LoadedResponse { parsed: parse_record(&row, memory, parse)?, row })
+    };
+    let Some(loaded) = load_one(desk, id, memory, parse_row).await? else { return Ok(None) };
+    let status = loaded.row.status.clone();
+    let row = recover(desk, loaded.row).await;
+    let parsed = if row.status == status { loaded.parsed } else { parse_record(&row, memory, parse)? };
+    Ok(Some(LoadedResponse { row, parsed }))
 }
 
-/// The conversation with this id, and the id of its last response.
-pub(super) async fn conversation(
-    desk: &Desk,
-    key: &str,
-    id: String,
+fn parse_record<T>(
+    row: &store::Response,
     memory: &mut MemoryLease,
-) -> Result<Option<(Conversation, Option<String>)>, Error> {
-    let parse = |row: store::Response| Some((serde_json::from_str(&row.body).ok()?, row.previous));
-    Ok(load_one(desk, key, id, memory, parse).await?.flatten())
+    parse: fn(Record) -> T,
+) -> Result<Option<T>, Error> {
+    memory.grow_by(row.body.len())?;
+    let Some(record) = Record::read(&row.body) else { return Ok(None) };
+    memory.grow_by(tree_bytes(record.response.get()))?;
+    Ok(Some(parse(record)))
 }
 
-/// The output items of these responses, by id. Those beyond the limit are left out, as if there were none.
-pub(super) async fn outputs(
+/// Loads a conversation, which belongs to this lease.
+pub(super) async fn load_conversation(
     desk: &Desk,
-    key: &str,
+    id: String,
+    mut memory: MemoryLease,
+) -> Result<Option<LoadedConversation>, Error> {
+    let parse = |row: store::Response, memory: &mut MemoryLease| {
+        let bytes = tree_bytes(&row.body);
+        memory.grow_by(bytes)?;
+        let conversation: Option<Conversation> = serde_json::from_str(&row.body).ok();
+        Ok(conversation.map(|conversation| (conversation, row.previous, bytes)))
+    };
+    let Some((conversation, last, bytes)) = load_one(desk, id, &mut memory, parse).await?.flatten() else {
+        return Ok(None);
+    };
+    memory.resize(bytes)?;
+    Ok(Some(LoadedConversation { conversation, last, memory }))
+}
+
+/// Loads the output items of these responses, by id. Those beyond the limit are left out, as if there were none.
+pub(super) async fn load_outputs(
+    desk: &Desk,
     ids: Vec<String>,
     memory: &mut MemoryLease,
-) -> Result<HashMap<String, Vec<Value>>, Error> {
+) -> Result<HashMap<String, Vec<NamedItem>>, Error> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let (own_key, bytes_max) = (key.to_owned(), desk.responses.limits.references_bytes_max);
+    let (key, bytes_max) = (Arc::clone(memory.key()), desk.responses.limits.references_bytes_max);
     let select = move |reader: &Reader| {
         let mut selection = Selection::default();
         for id in ids {
-            let Some(size) = reader.response_size(&id, &own_key)? else { continue };
-            if selection.bytes + size.body_bytes <= bytes_max {
-                selection.bytes += size.body_bytes;
+            let Some(summary) = reader.response_summary(&id, &key)? else { continue };
+            if summary.status != DELETED && selection.bytes + summary.body_bytes <= bytes_max {
+                selection.bytes += summary.body_bytes;
                 selection.ids.push(id);
             }
         }
         Ok(selection)
     };
     let selection = desk.store.read(select).await?;
-    let parse = |rows: Vec<store::Response>| {
-        let rows = rows.into_iter().filter(|row| row.status != DELETED);
-        rows.filter_map(|row| Some((row.id, Record::read(&row.body)?.output()))).collect()
+    let parse = |rows: Vec<store::Response>, memory: &mut MemoryLease| {
+        let mut outputs = HashMap::new();
+        for row in rows {
+            let named = |value: Value| NamedItem { bytes: parsed_bytes(value.to_string().as_bytes()), value };
+            let output: fn(Record) -> Vec<Value> = |record| record.output();
+            let output = parse_record(&row, memory, output)?.unwrap_or_default();
+            outputs.insert(row.id, output.into_iter().map(named).collect());
+        }
+        Ok(outputs)
     };
-    load(desk, key, selection, memory, parse).await
+    load(desk, selection, memory, parse).await
 }
 
-/// The items of the responses back from this one, the oldest first, and whether these are all.
-pub(super) async fn items_back_from(
+/// Loads the items of the responses back from this one, the oldest first, and converts them together with whether these
+/// are all.
+pub(super) async fn load_items_back_from<T: Send + 'static>(
     desk: &Desk,
-    key: &str,
     last: Option<String>,
     memory: &mut MemoryLease,
-) -> Result<(Vec<Value>, bool), Error> {
-    let (own_key, limits) = (key.to_owned(), desk.responses.limits.clone());
-    let (selection, is_whole) = desk.store.read(move |reader| select_back(reader, &own_key, last, &limits)).await?;
+    convert: impl FnOnce(Vec<Value>, bool) -> T + Send + 'static,
+) -> Result<T, Error> {
+    let (key, limits) = (Arc::clone(memory.key()), desk.responses.limits.clone());
+    let (selection, is_whole) = desk.store.read(move |reader| select_back(reader, &key, last, &limits)).await?;
     let count = selection.ids.len();
-    let parse = move |rows: Vec<store::Response>| {
-        let records = rows.iter().rev().filter_map(|row| Record::read(&row.body));
-        (records.flat_map(|record| record.items()).collect(), is_whole && rows.len() == count)
+    let parse = move |rows: Vec<store::Response>, memory: &mut MemoryLease| {
+        let (mut items, is_whole) = (Vec::new(), is_whole && rows.len() == count);
+        for row in rows.into_iter().rev() {
+            memory.grow_by(row.body.len())?;
+            let Some(record) = Record::read(&row.body) else { continue };
+            memory.grow_by(tree_bytes(record.input.get()) + tree_bytes(record.response.get()))?;
+            items.extend(record.items());
+        }
+        Ok(convert(items, is_whole))
     };
-    load(desk, key, selection, memory, parse).await
+    load(desk, selection, memory, parse).await
 }
 
 fn select_back(
@@ -110,49 +183,50 @@ fn select_back(
 ) -> Result<(Selection, bool), ReadError> {
     let (mut selection, mut next) = (Selection::default(), last);
     while let Some(id) = next {
-        let Some(size) = reader.response_size(&id, key)? else { return Ok((selection, false)) };
-        let bytes = selection.bytes + size.body_bytes;
+        let Some(summary) = reader.response_summary(&id, key)? else { return Ok((selection, false)) };
+        let bytes = selection.bytes + summary.body_bytes;
         if selection.ids.len() >= limits.conversation_responses_max || bytes > limits.conversation_bytes_max {
             return Ok((selection, false));
         }
         selection.bytes = bytes;
         selection.ids.push(id);
-        next = size.previous;
+        next = summary.previous;
     }
     Ok((selection, true))
 }
 
 async fn load_one<T: Send + 'static>(
     desk: &Desk,
-    key: &str,
     id: String,
     memory: &mut MemoryLease,
-    parse: impl FnOnce(store::Response) -> T + Send + 'static,
+    parse: impl FnOnce(store::Response, &mut MemoryLease) -> Result<T, Error> + Send + 'static,
 ) -> Result<Option<T>, Error> {
-    let (own_id, own_key) = (id.clone(), key.to_owned());
-    let size = desk.store.read(move |reader| reader.response_size(&own_id, &own_key)).await?;
-    let Some(size) = size else { return Ok(None) };
-    let selection = Selection { ids: vec![id], bytes: size.body_bytes };
-    load(desk, key, selection, memory, |mut rows| rows.pop().map(parse)).await
+    let (own_id, key) = (id.clone(), Arc::clone(memory.key()));
+    let summary = desk.store.read(move |reader| reader.response_summary(&own_id, &key)).await?;
+    let Some(summary) = summary else { return Ok(None) };
+    let selection = Selection { ids: vec![id], bytes: summary.body_bytes };
+    let parse_row =
+        |mut rows: Vec<store::Response>, memory: &mut MemoryLease| rows.pop().map(|row| parse(row, memory)).transpose();
+    load(desk, selection, memory, parse_row).await
 }
 
-/// Loads responses and makes something of them, which belongs to this lease.
+/// Loads responses and parses them.
 async fn load<T: Send + 'static>(
     desk: &Desk,
-    key: &str,
     selection: Selection,
     memory: &mut MemoryLease,
-    parse: impl FnOnce(Vec<store::Response>) -> T + Send + 'static,
+    parse: impl FnOnce(Vec<store::Response>, &mut MemoryLease) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let (key, mut own) = (key.to_owned(), memory.split(0));
-    own.grow_by(selection.bytes)?;
-    let loaded = desk.store.read(move |reader| {
-        let found = selection.ids.iter().filter_map(|id| reader.response(id, &key).transpose());
-        let rows = found.collect::<Result<Vec<_>, _>>()?;
-        let bytes = rows.iter().map(|row| parsed_bytes(row.body.as_bytes())).sum();
-        Ok(own.grow_by(bytes).map(|()| (parse(rows), own)))
+    let (key, Selection { ids, bytes }) = (Arc::clone(memory.key()), selection);
+    memory.grow_by(bytes)?;
+    let own_key = Arc::clone(&key);
+    let rows = desk.store.read(move |reader| {
+        let found = ids.iter().filter_map(|id| reader.response(id, &own_key).transpose());
+        found.collect::<Result<Vec<_>, _>>()
     });
-    let (parsed, own) = loaded.await??;
+    let (rows, mut own) = (rows.await?, memory.split(memory.bytes()));
+    let parsing = async move { Ok((parse(rows, &mut own)?, own)) };
+    let (parsed, own) = desk.bodies.stored_threads().run(&key, bytes, parsing).await?;
     memory.absorb(own);
     Ok(parsed)
 }

@@ -6,6 +6,7 @@ use store::Change;
 
 use super::book::Locked;
 use super::conversations::{change, find, lock};
+use super::stored::LoadedConversation;
 use crate::Desk;
 use crate::error::Error;
 use crate::memory_budget::MemoryLease;
@@ -23,11 +24,12 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    pub(super) async fn begin(desk: &Desk, key: &Arc<str>, id: &str) -> Result<Self, Error> {
+    /// Takes the conversation of this lease's key for one response. It counts against the lease, which is kept for as long.
+    pub(super) async fn begin(desk: &Desk, id: &str, memory: MemoryLease) -> Result<Self, Error> {
+        let key = &Arc::clone(memory.key());
         let about = |error: Error| error.about("conversation");
         let locked = lock(desk, key, id).map_err(about)?;
-        let mut memory = desk.bodies.memory().lease(key);
-        let (conversation, last) = find(desk, key, id, &mut memory).await.map_err(about)?;
+        let LoadedConversation { conversation, last, memory } = find(desk, id, memory).await.map_err(about)?;
         Ok(Self { conversation, last, id: id.into(), key: Arc::clone(key), _locked: locked, _memory: memory })
     }
 

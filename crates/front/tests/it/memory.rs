@@ -1,5 +1,7 @@
 //! What requests may hold in memory, one by one and all together, and callers that close only their half of a connection.
 
+use std::time::{Duration, Instant};
+
 use front::keys::Scope;
 use front::{RequestLimits, Settings};
 use serde_json::json;
@@ -114,29 +116,89 @@ async fn a_long_conversation_is_read_away_from_the_runtime_and_gives_its_memory_
     house.stop().await;
 }
 
+#[tokio::test]
+async fn every_mention_of_an_item_counts() {
+    let house = house_with_memory(64 * MIB).await;
+    let long = format!("[[say {}]]", "x".repeat(100_000));
+    let response = house.operator.post("/v1/responses", &json!({"model": "quiet", "input": long}).to_string()).await;
+    let item = response.json()["output"][0]["id"].clone();
+    let mentions = |count: usize| {
+        let mut input = vec![json!({"type": "item_reference", "id": item}); count];
+        input.push(json!({"role": "user", "content": "[[text]]"}));
+        json!({"model": "quiet", "input": input}).to_string()
+    };
+    assert_eq!(house.operator.post("/v1/responses", &mentions(5)).await.status, 200);
+    assert_eq!(
+        house.operator.post("/v1/responses", &mentions(200)).await.refusal(),
+        "413 request_entity_too_large",
+        "60 MB for one key, which may hold 32 MiB"
+    );
+    until_memory(&house, |bytes| bytes == 0).await;
+    house.stop().await;
+}
+
+/// Whatever may be asked with one request is let through as an answer of the store.
+#[tokio::test]
+async fn response_of_very_many_items_can_be_read_and_deleted() {
+    let house = House::open().await;
+    let mut input = vec![json!({"role": "user", "content": "a"}); 80_000];
+    input.push(json!({"role": "user", "content": "[[text]]"}));
+    let response = house.operator.post("/v1/responses", &json!({"model": "quiet", "input": input}).to_string()).await;
+    assert_eq!(response.status, 200, "{}", response.body);
+    let id = response.json()["id"].as_str().unwrap().to_owned();
+    let next = json!({"model": "quiet", "input": "[[text]]", "instructions": "other", "previous_response_id": id});
+    assert_eq!(house.operator.post("/v1/responses", &next.to_string()).await.status, 200);
+    for path in [format!("/v1/responses/{id}"), format!("/v1/responses/{id}/input_items")] {
+        assert_eq!(house.operator.get(&path).await.status, 200, "{path}");
+    }
+    assert_eq!(house.operator.delete(&format!("/v1/responses/{id}")).await.status, 200);
+    until_memory(&house, |bytes| bytes == 0).await;
+    house.stop().await;
+}
+
+/// Tools are held, and repeated by the response, until its end.
+#[tokio::test]
+async fn tools_count_until_the_end_of_the_answer() {
+    let house = house_with_memory(32 * MIB).await;
+    let description = "x".repeat(500_000);
+    let chat_tool = json!({"type": "function", "function": {"name": "a", "description": description}});
+    let chat = json!({"model": "quiet", "stream": true, "tools": [chat_tool], "messages": [{"role": "user", "content": "[[hang]]"}]});
+    let tool = json!({"type": "function", "name": "a", "description": description, "parameters": {}});
+    let response = json!({"model": "quiet", "stream": true, "tools": [tool], "input": "[[hang]]"});
+    for (path, asked, bytes_min) in [("/v1/chat/completions", chat, 1_000_000), ("/v1/responses", response, 5_000_000)]
+    {
+        let stream = house.operator.stream(path, "", &asked.to_string()).await;
+        until_turns(&house, 1).await;
+        until_memory(&house, |bytes| bytes >= bytes_min).await;
+        drop(stream);
+        until_memory(&house, |bytes| bytes == 0).await;
+    }
+    house.stop().await;
+}
+
 /// A short request that continues a long conversation.
 #[tokio::test]
 async fn what_is_read_from_the_store_counts_before_it_is_read() {
-    let house = house_with_memory(24 * MIB).await;
+    let house = house_with_memory(23 * MIB).await;
     let caller = house.caller(&[Scope::Use]).await;
     let conversation = caller.post("/v1/conversations", "{}").await.json()["id"].clone();
     let ask = |input: &str| json!({"model": "quiet", "input": input, "conversation": conversation}).to_string();
     let long = format!("[[text]]{}", "x".repeat(1_000_000));
     let mut last = json!(null);
-    for _ in 0..4 {
+    for _ in 0..5 {
         let response = caller.post("/v1/responses", &ask(&long)).await;
         assert_eq!(response.status, 200, "{}", response.body);
         last = response.json()["id"].clone();
     }
     let all = caller.get(&format!("/v1/conversations/{}/items", conversation.as_str().unwrap())).await;
-    assert_eq!(all.refusal(), "413 request_entity_too_large", "four messages take more than half of the budget");
+    assert_eq!(all.refusal(), "413 request_entity_too_large", "five messages take more than half of the budget");
     let one = format!("/v1/responses/{}/input_items", last.as_str().unwrap());
     assert_eq!(caller.get(&one).await.status, 200);
 
     let mut held = Vec::new();
-    for bodies in 1..=3 {
-        held.push(send_part_of_a_body(&caller, 3 * MIB).await);
-        until_memory(&house, |bytes| bytes >= bodies * 3 * MIB).await;
+    for bodies in 1..=10 {
+        held.push(send_part_of_a_body(&caller, MIB).await);
+        until_memory(&house, |bytes| bytes >= bodies * MIB).await;
     }
     let next = json!({"model": "quiet", "input": "[[text]]", "previous_response_id": last}).to_string();
     for refused in [caller.post("/v1/responses", &next).await, caller.get(&one).await] {
@@ -327,7 +389,8 @@ async fn a_caller_that_half_closes_and_reads_slowly_gets_a_long_answer_as_a_whol
     stream.shutdown().await.unwrap();
     let mut answer = vec![stream.read_u8().await.unwrap()];
     // Meanwhile the server looks several times whether this caller is gone.
-    for _ in 0..200 {
+    let looked_enough = Instant::now() + Duration::from_millis(200);
+    while Instant::now() < looked_enough {
         house.operator.get("/healthz").await;
     }
     timeout(HANG_TIMEOUT, stream.read_to_end(&mut answer)).await.expect("the connection ends").unwrap();

@@ -42,24 +42,33 @@ pub(super) fn state_directory(state_dir: &Path) -> Finding {
 pub(super) async fn server(state_dir: &Path) -> Option<Vec<Finding>> {
     const CHECK: &str = "server";
     let server = Server::running(state_dir).ok()?;
+    let health = server.look::<Health>("/healthz").await.map(|(_, health)| health).unwrap_or_default();
     let finding = match server.look::<Readiness>("/readyz").await {
         Ok((_, Readiness { ready: true })) => Finding::ok(CHECK, format!("runs at {server} and is ready")),
+        Ok((_, Readiness { ready: false })) if health.status == "draining" => {
+            let advice = "wait until it has ended: running turns have `drain_grace`";
+            Finding::warning(CHECK, format!("runs at {server} and is stopping"), advice)
+        }
         Ok((_, Readiness { ready: false })) => {
             Finding::warning(CHECK, format!("runs at {server} and is not ready"), "see below; its log says more")
         }
         Err(error) => Finding::problem(CHECK, error.to_string(), "look at its log, or stop it and start it again"),
     };
     let workers = server.get::<Workers>("/api/workers").await.map(|answer| answer.workers).unwrap_or_default();
-    let reasons = server.look::<Health>("/healthz").await.map(|(_, health)| health.reasons).unwrap_or_default();
     let findings = [finding].into_iter().chain(workers.iter().filter_map(Worker::finding));
-    Some(findings.chain(reasons.iter().filter_map(|reason| impairment(reason))).chain(pending(&server).await).collect())
+    Some(
+        findings
+            .chain(health.reasons.iter().filter_map(|reason| impairment(reason)))
+            .chain(pending(&server).await)
+            .collect(),
+    )
 }
 
 /// What the server says that it lacks, but for workers and tool servers, of which more is told elsewhere.
 fn impairment(reason: &str) -> Option<Finding> {
     let (what, words) = reason.split_once(": ")?;
     if what == "store" {
-        return Some(Finding::warning("store", words, "see to what it names; it recovers by itself"));
+        return Some(Finding::problem("store", words, "see to what it names; it recovers by itself"));
     }
     let group = what.strip_prefix("group ").filter(|_| words.contains("model provider"))?;
     let advice = "check the network, and the address of the provider in the configuration of its codex_home";
@@ -101,13 +110,18 @@ impl Worker {
         let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let retry = retry_at.map(|at| format!("; next attempt at {}", Stamp(at))).unwrap_or_default();
         let advice = format!("see to what it names; `switchboard workers restart {name}` starts it at once");
-        (state != "ready")
-            .then(|| Finding::warning(format!("worker {name}"), format!("{state}{reason}{retry}"), advice))
+        let (check, what) = (format!("worker {name}"), format!("{state}{reason}{retry}"));
+        match state.as_str() {
+            "ready" => None,
+            "failed" => Some(Finding::problem(check, what, advice)),
+            _ => Some(Finding::warning(check, what, advice)),
+        }
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Health {
+    status: String,
     reasons: Vec<String>,
 }
 

@@ -118,6 +118,11 @@ impl Outcome<'_> {
 }
 
 impl Head {
+    /// The length of what was asked.
+    pub(crate) fn asked_bytes(&self) -> usize {
+        self.asked.len()
+    }
+
     pub(crate) fn new(name: Name, created_at: u64, asked: &Value) -> Self {
         let asked = asked.to_string();
         Self { name, created_at, asked: asked[1..asked.len() - 1].into() }

@@ -84,6 +84,7 @@ While the disk is full or cannot be written (`/healthz` says `degraded`), a resp
 retrieved or continued by its id, not even later. Only the end counts: the events before it repeat what was asked. A request that needs the store is refused with 503 `store_unavailable` and
 `retry-after`: `background`, `conversation`, and `previous_response_id` unless the connection remembers that response or `store` is `false`. A background response that ends meanwhile stays
 `in_progress` until the store recovers, for 15 minutes at most; then it is `failed` with `store_unavailable`, and its output is lost.
+A response that an earlier run of the server left keeps its own end, which is stored as soon as the store recovers.
 
 Of a conversation that another response of it has left the store only a thread can go on that still holds it; a new thread cannot be told, and
 the request is refused (`previous_response_not_found`).

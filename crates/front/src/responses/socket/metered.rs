@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::memory_budget::MemoryLease;
 
-/// Of a control frame that a client sends: opcode, length and mask.
+/// The header of a control frame that a client sends: opcode, length and mask.
 const CONTROL_HEADER_BYTES: usize = 6;
 
 /// A stream that fails with `OutOfMemory` when the budget has no room for what it receives.
