@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::memory::Memory;
 use super::retrieve::DELETED;
-use super::stored::{LoadedResponse, load_items_back_from, load_outputs, load_response};
+use super::stored::{load_items_back_from, load_outputs, load_response, read_record};
 use super::talk::Talk;
 use crate::Desk;
+use crate::body::tree_bytes;
 use crate::error::{Code, Error};
 use crate::keys::Caller;
 use crate::lock::lock;
@@ -18,7 +19,7 @@ use crate::openai::plan::After;
 use crate::openai::responses::conversation::Conversation;
 use crate::openai::responses::items::references;
 use crate::openai::responses::object::{Name, Status};
-use crate::openai::responses::record::{Record, messages};
+use crate::openai::responses::record::messages;
 use crate::openai::responses::request::{Links, ResponseRequest};
 
 /// What was said before.
@@ -35,15 +36,22 @@ pub(super) struct Before {
     pub(super) talk: Option<Talk>,
 }
 
-/// A response, and what was answered with it.
+/// A response to go on from.
 struct Answered {
-    record: Record,
+    /// Without its body.
+    row: store::Response,
+    made_of: Box<str>,
+    history: Option<Box<str>>,
     said: Vec<Message>,
 }
 
 impl Answered {
-    fn read(record: Record) -> Self {
-        Self { said: record.answered(), record }
+    fn read(row: store::Response, memory: &mut MemoryLease) -> Result<Option<Self>, Error> {
+        let Some(record) = read_record(&row, memory)? else { return Ok(None) };
+        memory.grow_by(tree_bytes(record.response.get()))?;
+        let said = record.answered();
+        let row = store::Response { body: String::new(), ..row };
+        Ok(Some(Self { row, made_of: record.made_of, history: record.history, said }))
     }
 }
 
@@ -81,8 +89,8 @@ pub(super) async fn read(
     };
     let last = talk.as_ref().and_then(|talk| talk.last.clone());
     let sought = links.previous.as_deref().filter(|_| remembered.is_none());
-    let stored = match sought.map(str::to_owned).or(last) {
-        Some(id) => load_response(desk, id, memory, Answered::read).await?,
+    let answered = match sought.map(str::to_owned).or(last) {
+        Some(id) => load_response(desk, id, memory, Answered::read).await?.flatten(),
         None => None,
     };
     let outputs = load_outputs(desk, named, memory).await?;
@@ -100,10 +108,12 @@ pub(super) async fn read(
         (None, _) => Before { said: messages(begins_with), ..Before::default() },
         (Some(_), Some(remembered)) => remembered,
         // Part of what a conversation was told, but nobody's to name.
-        (Some(previous), None) if talk.is_none() && stored.as_ref().is_some_and(is_hidden) => {
+        (Some(previous), None)
+            if talk.is_none() && answered.as_ref().is_some_and(|answered| is_hidden(&answered.row)) =>
+        {
             return Err(not_found(previous));
         }
-        (Some(previous), None) => before(desk, previous, stored, begins_with, memory).await?,
+        (Some(previous), None) => before(desk, previous, answered, begins_with, memory).await?,
     };
     Ok((request, Before { talk, ..before }))
 }
@@ -111,11 +121,11 @@ pub(super) async fn read(
 async fn before(
     desk: &Desk,
     previous: &str,
-    stored: Option<LoadedResponse<Answered>>,
+    answered: Option<Answered>,
     begins_with: Vec<Value>,
     memory: &mut MemoryLease,
 ) -> Result<Before, Error> {
-    let Some(LoadedResponse { row, parsed }) = stored else { return Err(not_found(previous)) };
+    let Some(Answered { row, made_of, history, said }) = answered else { return Err(not_found(previous)) };
     match Status::of(&row.status) {
         Some(Status::Queued | Status::InProgress) => return Err(not_over(previous)),
         Some(status @ (Status::Failed | Status::Cancelled)) => {
@@ -125,19 +135,18 @@ async fn before(
         // One that is only hidden is still part of what was said.
         Some(Status::Completed | Status::Incomplete) | None => {}
     }
-    let Answered { record, said } = parsed.ok_or_else(|| not_found(previous))?;
     let retelling = Retelling { last: previous.into(), begins_with, told: said.len() };
     let last = Some(previous.into());
     // One that was made without a turn has no thread.
-    if row.thread.is_empty() || record.history.is_none() {
+    if row.thread.is_empty() || history.is_none() {
         return Ok(Before { said: retelling.said(desk, memory).await?, last, ..Before::default() });
     }
     let after = After {
         thread: row.thread.as_str().into(),
         turn: row.turn.as_str().into(),
-        made_of: record.made_of,
+        made_of,
         told: said.len(),
-        history: record.history,
+        history,
     };
     Ok(Before { said, retelling: Some(retelling), after: Some(after), last, talk: None })
 }
@@ -175,7 +184,7 @@ impl Retelling {
     }
 }
 
-fn is_hidden(LoadedResponse { row, .. }: &LoadedResponse<Answered>) -> bool {
+fn is_hidden(row: &store::Response) -> bool {
     row.status == DELETED || Conversation::is_id(&row.id)
 }
 

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use store::Change;
 use tokio::time::timeout;
@@ -16,7 +17,7 @@ use super::following::{events_gone, not_in_background};
 use super::json_response;
 use super::limits::CANCEL_TIMEOUT;
 use super::listing::{Page, list};
-use super::stored::load_response;
+use super::stored::{load_response, read_record};
 use super::wish::{Wanted, Wish};
 use crate::Desk;
 use crate::api::Asked;
@@ -90,8 +91,13 @@ pub(crate) async fn delete(
     let (summary, is_needed) = look.await?;
     match summary.filter(|summary| summary.status != DELETED) {
         Some(summary) if !desk.pool.waiting_calls(&summary.turn).is_empty() => {
-            let found = find(&desk, &caller, &id).await?;
-            let_go(&desk, &caller, &summary.turn, &found.record);
+            let read = |record: Record, memory: &mut MemoryLease| {
+                memory.grow_by(tree_bytes(record.response.get()))?;
+                Ok(record.output())
+            };
+            let mut memory = desk.bodies.memory().lease(&caller.key);
+            let output = find_record(&desk, &id, &mut memory, read).await?;
+            let_go(&desk, &caller, &summary.turn, &output);
         }
         Some(_) => {}
         // One that has only begun may not be kept yet.
@@ -100,11 +106,11 @@ pub(crate) async fn delete(
     }
     let mut memory = desk.bodies.memory().lease(&caller.key);
     let hidden = match is_needed {
-        true => load_response(&desk, id.clone(), &mut memory, drop).await?,
+        true => load_response(&desk, id.clone(), &mut memory, |row, _| Ok(row)).await?,
         false => None,
     };
     let change = match hidden {
-        Some(hidden) => Change::Response(store::Response { status: DELETED.into(), ..hidden.row }),
+        Some(row) => Change::Response(store::Response { status: DELETED.into(), ..row }),
         None => Change::ResponseGone { id: id.clone() },
     };
     desk.store.commit(vec![change]).await?;
@@ -117,46 +123,62 @@ pub(crate) async fn input_items(
     Path(id): Path<String>,
     Asked(page): Asked<Page>,
 ) -> Result<Response, Error> {
-    let LeasedResponse { record, mut memory, .. } = find(&desk, &caller, &id).await?;
-    let bytes = record.input.get().len();
-    let listed = async move {
+    let mut memory = desk.bodies.memory().lease(&caller.key);
+    let page = Arc::new(page);
+    let list_input = move |record: Record, memory: &mut MemoryLease| {
         memory.grow_by(tree_bytes(record.input.get()))?;
-        memory.hold(list(record.input(), &page)?.to_string())
+        Ok(list(record.input(), &page)?.to_string())
     };
-    Ok(json_response(desk.bodies.stored_threads().run(&caller.key, bytes, listed).await?))
+    let listed = find_record(&desk, &id, &mut memory, list_input).await?;
+    Ok(json_response(memory.hold(listed)?))
 }
 
 /// A turn that waits for outputs which nobody can send any more waits in vain.
-fn let_go(desk: &Desk, caller: &Caller, turn: &str, record: &Record) {
+fn let_go(desk: &Desk, caller: &Caller, turn: &str, output: &[Value]) {
     let waiting = desk.pool.waiting_calls(turn);
     let is_waiting = |item: &Value| waiting.iter().any(|call| item["call_id"] == **call);
-    if !waiting.is_empty() && record.output().iter().any(is_waiting) {
+    if !waiting.is_empty() && output.iter().any(is_waiting) {
         desk.pool.parked_turn(turn, &caller.orderer()).into_iter().for_each(Turn::cancel);
     }
 }
 
 /// A stored response, and the memory that it takes.
 struct LeasedResponse {
-    record: Record,
+    response: Box<RawValue>,
     is_of_the_background: bool,
     memory: MemoryLease,
 }
 
 impl LeasedResponse {
     fn into_response(self) -> Result<Response, Error> {
-        Ok(json_response(self.memory.hold(Box::<str>::from(self.record.response).into())?))
+        Ok(json_response(self.memory.hold(Box::<str>::from(self.response).into())?))
     }
 }
 
 async fn find(desk: &Desk, caller: &Caller, id: &str) -> Result<LeasedResponse, Error> {
+    let mut memory = desk.bodies.memory().lease(&caller.key);
+    let read = |record: Record, memory: &mut MemoryLease| {
+        memory.grow_by(tree_bytes(record.response.get()))?;
+        Ok((record.is_of_the_background(), record.response))
+    };
+    let (is_of_the_background, response) = find_record(desk, id, &mut memory, read).await?;
+    Ok(LeasedResponse { response, is_of_the_background, memory })
+}
+
+/// Makes something of the record of a response that is not hidden.
+async fn find_record<T: Send + 'static>(
+    desk: &Desk,
+    id: &str,
+    memory: &mut MemoryLease,
+    read: impl Fn(Record, &mut MemoryLease) -> Result<T, Error> + Clone + Send + 'static,
+) -> Result<T, Error> {
     // What was left to be written a moment ago counts.
     desk.store.flush().await.ok();
-    let mut memory = desk.bodies.memory().lease(&caller.key);
-    let parse = |record: Record| (record.is_of_the_background(), record);
-    let loaded = load_response(desk, id.to_owned(), &mut memory, parse).await?;
-    let loaded = loaded.filter(|loaded| loaded.row.status != DELETED);
-    let (is_of_the_background, record) = loaded.and_then(|loaded| loaded.parsed).ok_or_else(|| not_found(id))?;
-    Ok(LeasedResponse { record, is_of_the_background, memory })
+    let parse = move |row: store::Response, memory: &mut MemoryLease| match read_record(&row, memory)? {
+        Some(record) if row.status != DELETED => read(record, memory).map(Some),
+        _ => Ok(None),
+    };
+    load_response(desk, id.to_owned(), memory, parse).await?.flatten().ok_or_else(|| not_found(id))
 }
 
 fn not_found(id: &str) -> Error {

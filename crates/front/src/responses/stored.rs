@@ -17,14 +17,8 @@ use crate::error::Error;
 use crate::memory_budget::MemoryLease;
 use crate::openai::responses::conversation::Conversation;
 use crate::openai::responses::items::references;
-use crate::openai::responses::object::Name;
+use crate::openai::responses::object::{Name, Status};
 use crate::openai::responses::record::Record;
-
-/// A row of the store, and what its body says; absent if that cannot be read.
-pub(super) struct LoadedResponse<T> {
-    pub(super) row: store::Response,
-    pub(super) parsed: Option<T>,
-}
 
 /// A conversation, and the memory that it takes.
 pub(super) struct LoadedConversation {
@@ -69,32 +63,39 @@ pub(super) async fn named_bytes(desk: &Desk, key: &str, body: &Value) -> Result<
     Ok(desk.store.read(sum).await?)
 }
 
-/// Loads a response. One that an earlier run of the server left unfinished comes with the end that it has by now.
-pub(super) async fn load_response<T: Send + 'static>(
+/// Loads a response and parses it. One that an earlier run of the server left unfinished has the end that it has by now.
+pub(super) async fn load_response<T, P>(
     desk: &Desk,
     id: String,
     memory: &mut MemoryLease,
-    parse: fn(Record) -> T,
-) -> Result<Option<LoadedResponse<T>>, Error> {
-    let parse_row = move |row: store::Response, memory: &mut MemoryLease| {
-        Ok(LoadedResponse { parsed: parse_record(&row, memory, parse)?, row })
+    parse: P,
+) -> Result<Option<T>, Error>
+where
+    T: Send + 'static,
+    P: Fn(store::Response, &mut MemoryLease) -> Result<T, Error> + Clone + Send + 'static,
+{
+    enum Loaded<T> {
+        Parsed(T),
+        Unfinished(store::Response),
+    }
+    let parse_finished = {
+        let parse = parse.clone();
+        move |row: store::Response, memory: &mut MemoryLease| match Status::of(&row.status) {
+            Some(status) if !status.is_over() => Ok(Loaded::Unfinished(row)),
+            _ => parse(row, memory).map(Loaded::Parsed),
+        }
     };
-    let Some(loaded) = load_one(desk, id, memory, parse_row).await? else { return Ok(None) };
-    let status = loaded.row.status.clone();
-    let row = recover(desk, loaded.row).await;
-    let parsed = if row.status == status { loaded.parsed } else { parse_record(&row, memory, parse)? };
-    Ok(Some(LoadedResponse { row, parsed }))
+    match load_one(desk, id, memory, parse_finished).await? {
+        None => Ok(None),
+        Some(Loaded::Parsed(parsed)) => Ok(Some(parsed)),
+        Some(Loaded::Unfinished(row)) => parse(recover(desk, row).await, memory).map(Some),
+    }
 }
 
-fn parse_record<T>(
-    row: &store::Response,
-    memory: &mut MemoryLease,
-    parse: fn(Record) -> T,
-) -> Result<Option<T>, Error> {
+/// The record of a row, unless that cannot be read.
+pub(super) fn read_record(row: &store::Response, memory: &mut MemoryLease) -> Result<Option<Record>, Error> {
     memory.grow_by(row.body.len())?;
-    let Some(record) = Record::read(&row.body) else { return Ok(None) };
-    memory.grow_by(tree_bytes(record.response.get()))?;
-    Ok(Some(parse(record)))
+    Ok(Record::read(&row.body))
 }
 
 /// Loads a conversation, which belongs to this lease.
@@ -141,10 +142,10 @@ pub(super) async fn load_outputs(
     let parse = |rows: Vec<store::Response>, memory: &mut MemoryLease| {
         let mut outputs = HashMap::new();
         for row in rows {
+            let Some(record) = read_record(&row, memory)? else { continue };
+            memory.grow_by(tree_bytes(record.response.get()))?;
             let named = |value: Value| NamedItem { bytes: parsed_bytes(value.to_string().as_bytes()), value };
-            let output: fn(Record) -> Vec<Value> = |record| record.output();
-            let output = parse_record(&row, memory, output)?.unwrap_or_default();
-            outputs.insert(row.id, output.into_iter().map(named).collect());
+            outputs.insert(row.id, record.output().into_iter().map(named).collect());
         }
         Ok(outputs)
     };
@@ -165,8 +166,7 @@ pub(super) async fn load_items_back_from<T: Send + 'static>(
     let parse = move |rows: Vec<store::Response>, memory: &mut MemoryLease| {
         let (mut items, is_whole) = (Vec::new(), is_whole && rows.len() == count);
         for row in rows.into_iter().rev() {
-            memory.grow_by(row.body.len())?;
-            let Some(record) = Record::read(&row.body) else { continue };
+            let Some(record) = read_record(&row, memory)? else { continue };
             memory.grow_by(tree_bytes(record.input.get()) + tree_bytes(record.response.get()))?;
             items.extend(record.items());
         }
@@ -219,14 +219,16 @@ async fn load<T: Send + 'static>(
 ) -> Result<T, Error> {
     let (key, Selection { ids, bytes }) = (Arc::clone(memory.key()), selection);
     memory.grow_by(bytes)?;
-    let own_key = Arc::clone(&key);
-    let rows = desk.store.read(move |reader| {
-        let found = ids.iter().filter_map(|id| reader.response(id, &own_key).transpose());
-        found.collect::<Result<Vec<_>, _>>()
-    });
-    let (rows, mut own) = (rows.await?, memory.split(memory.bytes()));
-    let parsing = async move { Ok((parse(rows, &mut own)?, own)) };
-    let (parsed, own) = desk.bodies.stored_threads().run(&key, bytes, parsing).await?;
+    let (store, own_key, mut own) = (desk.store.clone(), Arc::clone(&key), memory.split(memory.bytes()));
+    // They are loaded where they are parsed, so that those who wait for a thread hold nothing.
+    let loading = async move {
+        let rows = store.read(move |reader| {
+            let found = ids.iter().filter_map(|id| reader.response(id, &own_key).transpose());
+            found.collect::<Result<Vec<_>, _>>()
+        });
+        Ok((parse(rows.await?, &mut own)?, own))
+    };
+    let (parsed, own) = desk.bodies.stored_threads().run(&key, bytes, loading).await?;
     memory.absorb(own);
     Ok(parsed)
 }

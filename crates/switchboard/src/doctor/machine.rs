@@ -197,9 +197,9 @@ mod tests {
         ];
         let findings = workers.iter().filter_map(Worker::finding).chain(reasons.into_iter().filter_map(impairment));
         expect![[r#"
-            warning  worker main-0         failed: it ended 3 times; next attempt at 2023-11-14T22:13:20.000Z
+            problem  worker main-0         failed: it ended 3 times; next attempt at 2023-11-14T22:13:20.000Z
                                            → see to what it names; `switchboard workers restart main-0` starts it at once
-            warning  store                 the disk is full
+            problem  store                 the disk is full
                                            → see to what it names; it recovers by itself
             warning  main: model provider  the model provider cannot be reached
                                            → check the network, and the address of the provider in the configuration of its codex_home
