@@ -120,7 +120,7 @@ async fn a_key_parks_a_quarter_of_the_turns_and_loses_the_one_that_has_waited_lo
         let mut turn = house.try_turn(with_tool(key, "[[tool ask {}]]")).await.unwrap();
         calls.push((call_of(&mut turn).await, key));
     }
-    assert_eq!(house.pool.load().parked, 3);
+    until("the surplus turn is closed", || house.pool.load().parked == 3).await;
     let is_parked = |(call, key): &(String, &str)| house.pool.parked_by_call(call, &caller(key)).is_some();
     assert_eq!(calls.iter().map(is_parked).collect::<Vec<_>>(), [true, true, false, true]);
     house.stop().await;
