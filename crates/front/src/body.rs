@@ -50,6 +50,10 @@ const OPEN_BODY_BYTES_MAX: usize = 4 << 10;
 /// The capacity of a body's first buffer, unless the announced length is smaller.
 const BODY_CAPACITY_MIN: usize = 64 << 10;
 
+/// How many times larger the next buffer of a body is.
+const ANNOUNCED_GROWTH: usize = 16;
+const UNANNOUNCED_GROWTH: usize = 2;
+
 /// How many values a body may hold: each takes some hundred bytes of memory, however short it is written.
 const VALUES_MAX: usize = 250_000;
 
@@ -125,7 +129,12 @@ impl BodyReader {
         let mut pieces = body.into_data_stream();
         let whole = async {
             let (mut whole, mut received_bytes) = (Vec::new(), 0);
-            let capacity_max = announced_bytes.unwrap_or(self.body_bytes_max);
+            // A caller gets no memory for an announcement, but for a part of its body. Few steps leave few buffers to the
+            // allocator, which keeps some of what is freed.
+            let (capacity_max, growth) = match announced_bytes {
+                Some(bytes) => (bytes, ANNOUNCED_GROWTH),
+                None => (self.body_bytes_max, UNANNOUNCED_GROWTH),
+            };
             let mut refusal = None;
             while let Some(piece) = pieces.next().await {
                 let piece = piece.map_err(|error| {
@@ -139,9 +148,8 @@ impl BodyReader {
                     continue;
                 }
                 if received_bytes > whole.capacity() {
-                    // Doubled: a caller must send half of the memory that it takes, and gets none for an announcement.
-                    let doubled = (whole.capacity() * 2).max(BODY_CAPACITY_MIN).min(capacity_max);
-                    if let Err(error) = grow(&mut whole, received_bytes.max(doubled), &mut reserve) {
+                    let grown = (whole.capacity() * growth).max(BODY_CAPACITY_MIN).min(capacity_max);
+                    if let Err(error) = grow(&mut whole, received_bytes.max(grown), &mut reserve) {
                         // The rest is read and dropped: many clients see no answer before they have sent everything.
                         refusal = Some(error);
                         whole = Vec::new();
