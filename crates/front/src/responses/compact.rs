@@ -37,10 +37,10 @@ const PASSED_OVER: [&str; 6] = ["stream", "background", "store", "tools", "tool_
 pub(crate) async fn compact(State(desk): State<Arc<Desk>>, caller: Caller, body: Bytes) -> Result<Response, Error> {
     let arrived = Instant::now();
     let (bodies, key) = (Arc::clone(&desk.bodies), Arc::clone(&caller.key));
-    let Prepared { asked, permit, name, items } =
+    let Prepared { asked, permit, name, items, items_memory } =
         bodies.work(body, &key, |body, memory| prepare(desk, caller, body, memory)).await?;
     let margin = Margin::new(arrived, &permit, &asked.request);
-    let answering = Answering::new(&asked.desk, permit, Progress::default(), asked.desk.bodies.memory().lease(&key));
+    let answering = Answering::new(&asked.desk, permit, Progress::default(), items_memory);
     let mut choice = Choice::new(&asked, &answering);
     drop(asked);
     let summary = read(&mut choice, &answering).await;
@@ -64,6 +64,8 @@ struct Prepared {
     name: Name,
     /// What is made short.
     items: Vec<Value>,
+    /// For the items, until the answer, which has them again.
+    items_memory: MemoryLease,
 }
 
 async fn prepare(desk: Arc<Desk>, caller: Caller, body: Bytes, mut memory: MemoryLease) -> Result<Prepared, Error> {
@@ -86,14 +88,15 @@ async fn prepare(desk: Arc<Desk>, caller: Caller, body: Bytes, mut memory: Memor
     let ignored = request.ignored.iter().copied().chain(passed_over).collect();
     let (tools, form, afterwards) = (Tools::default(), Form::Text, Afterwards::Goes);
     let request = Request { messages, tools, form, afterwards, ignored, ..request };
-    // The items are held until the answer, which has them again.
-    memory.grow_to(held_bytes(&request.messages))?;
+    let held_bytes = held_bytes(&request.messages);
+    memory.grow_to(held_bytes)?;
+    let asked_memory = memory.split(held_bytes);
     let chosen = choose(&desk, &caller, &request.model).await?;
     let permit = admit(&desk, &caller, &request).await?;
     let plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_plain().as_ref(), &caller.key) };
     let (caller, profile) = (caller.orderer(), Profile { shows_work: false, ..chosen.profile });
-    let asked = Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, _memory: memory });
-    Ok(Prepared { asked, permit, name, items })
+    let asked = Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, _memory: asked_memory });
+    Ok(Prepared { asked, permit, name, items, items_memory: memory })
 }
 
 /// Takes out what is passed over; the names of what would have made a difference.

@@ -26,6 +26,7 @@ use crate::body::tree_bytes;
 use crate::error::{Code, Error};
 use crate::keys::Caller;
 use crate::memory_budget::MemoryLease;
+use crate::openai::responses::conversation::Conversation;
 use crate::openai::responses::record::Record;
 
 /// The status of a response that is only hidden.
@@ -89,7 +90,8 @@ pub(crate) async fn delete(
         .store
         .read(move |reader| Ok((reader.response_summary(&own_id, &key)?, reader.is_gone_on_from(&own_id, &key)?)));
     let (summary, is_needed) = look.await?;
-    match summary.filter(|summary| summary.status != DELETED) {
+    // Conversations have rows of the same table, and a route of their own.
+    match summary.filter(|summary| summary.status != DELETED && !Conversation::is_id(&id)) {
         Some(summary) if !desk.pool.waiting_calls(&summary.turn).is_empty() => {
             let read = |record: Record, memory: &mut MemoryLease| {
                 memory.grow_by(tree_bytes(record.response.get()))?;

@@ -192,6 +192,8 @@ async fn what_is_read_from_the_store_counts_before_it_is_read() {
     }
     let all = caller.get(&format!("/v1/conversations/{}/items", conversation.as_str().unwrap())).await;
     assert_eq!(all.refusal(), "413 request_entity_too_large", "five messages take more than half of the budget");
+    let as_response = format!("/v1/responses/{}", conversation.as_str().unwrap());
+    assert_eq!(caller.delete(&as_response).await.refusal(), "404 response_not_found", "a conversation is no response");
     let one = format!("/v1/responses/{}/input_items", last.as_str().unwrap());
     assert_eq!(caller.get(&one).await.status, 200);
 
