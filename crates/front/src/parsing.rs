@@ -30,7 +30,7 @@ impl ParsingThreads {
         Self { places: Arc::new(Semaphore::new(THREADS_MAX)), by_key: Mutex::default() }
     }
 
-    /// Does something with so many bytes of this key: on a thread of its own if they are many.
+    /// Runs work on so many bytes of this key; more than `LARGE_BYTES` get a thread of their own.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         key: &Arc<str>,

@@ -167,7 +167,7 @@ impl Retelling {
         self.load(desk, memory, messages).await
     }
 
-    /// Makes something of all its items, as they are listed.
+    /// Loads all its items, as they are listed, and converts them.
     pub(super) async fn load<T: Send + 'static>(
         &self,
         desk: &Desk,

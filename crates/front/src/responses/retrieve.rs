@@ -167,7 +167,7 @@ async fn find(desk: &Desk, caller: &Caller, id: &str) -> Result<LeasedResponse, 
     Ok(LeasedResponse { response, is_of_the_background, memory })
 }
 
-/// Makes something of the record of a response that is not hidden.
+/// Loads the record of a response that is not hidden, and reads what is needed of it.
 async fn find_record<T: Send + 'static>(
     desk: &Desk,
     id: &str,
