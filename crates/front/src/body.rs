@@ -98,8 +98,8 @@ impl BodyReader {
         &self.memory
     }
 
-    /// The request with its body in memory, which belongs to this key.
-    pub(crate) async fn receive(&self, request: Request, key: &Arc<str>) -> Result<(Request, MemoryLease), Error> {
+    /// The request with its body in memory, which counts for this key until the last part of it is dropped.
+    pub(crate) async fn receive(&self, request: Request, key: &Arc<str>) -> Result<Request, Error> {
         check_announced(request.headers(), self.body_bytes_max)?;
         let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
         if !request.headers().get_all(header::CONTENT_ENCODING).iter().all(is_plain) {
@@ -115,7 +115,7 @@ impl BodyReader {
                 "a body must be JSON; send the header content-type: application/json",
             ));
         }
-        Ok((Request::from_parts(head, Body::from(body)), lease))
+        Ok(Request::from_parts(head, Body::from(lease.hold(body))))
     }
 
     /// Reads the body. `reserve` gets the size of its buffer before the buffer is allocated. The whole capacity counts: the
@@ -258,7 +258,7 @@ fn reserve_parsed(mut lease: MemoryLease, body: &[u8]) -> Result<MemoryLease, Er
         ));
     }
     let parsed_bytes = parsed_bytes_of(body.len(), values);
-    // The body has a lease of its own meanwhile.
+    // The body holds a lease of its own meanwhile.
     lease.check_can_fit(body.len() + parsed_bytes)?;
     lease.resize(parsed_bytes)?;
     Ok(lease)
@@ -359,6 +359,20 @@ mod tests {
         let refusal = reserve(&list(VALUES_MAX)).unwrap_err();
         assert_eq!(refusal.message(), "the body holds more than 250000 values; send fewer");
         assert!(reserve(&format!("{:?}", "[,".repeat(VALUES_MAX))).is_ok(), "a long text is one value");
+    }
+
+    #[tokio::test]
+    async fn a_received_body_counts_until_its_last_part_is_dropped() {
+        let bodies = BodyReader::new(&RequestLimits::default());
+        let sent = Request::post("/").header(header::CONTENT_TYPE, "application/json").body(Body::from("[1, 2]"));
+        let request = bodies.receive(sent.unwrap(), &"k".into()).await.unwrap();
+        assert_eq!(bodies.memory().used(), BODY_CAPACITY_MIN, "the buffer that it arrived in");
+        let body = whole(request.into_body()).await.unwrap();
+        let part = body.slice(1..2);
+        drop(body);
+        assert_eq!(bodies.memory().used(), BODY_CAPACITY_MIN);
+        drop(part);
+        assert_eq!(bodies.memory().used(), 0);
     }
 
     fn content_type(value: &str) -> HeaderMap {

@@ -15,7 +15,7 @@ use crate::Desk;
 use crate::ask::{Answering, Asked, Choice, Margin, admit, begun_soon};
 use crate::body::{held_bytes, lasting_bytes, parse};
 use crate::error::Error;
-use crate::idempotency::{Name, Progress, Shape};
+use crate::idempotency::{Name, Progress, RequestHash, Shape};
 use crate::keys::Caller;
 use crate::memory_budget::MemoryLease;
 use crate::models::choose;
@@ -33,9 +33,9 @@ pub(crate) async fn complete(
     match Name::of(&headers, &caller.key)? {
         None => answer(desk, caller, body, Progress::default()).await,
         Some(name) => {
-            let (answers, asked) = (Arc::clone(&desk.answers), body.clone());
+            let (answers, hash) = (Arc::clone(&desk.answers), RequestHash::of(&[&body]));
             let make = |progress| async { answer(desk, caller, body, progress).await.into_response() };
-            answers.give(name, Shape::Chat, &asked, make).await
+            answers.give(name, Shape::Chat, hash, make).await
         }
     }
 }

@@ -167,12 +167,9 @@ pub(crate) async fn admit(
         request.extensions_mut().insert(caller);
         return Ok(next.run(request.map(|_| Body::empty())).await);
     }
-    let (mut request, lease) = guard.bodies.receive(request, &caller.key).await?;
+    let mut request = guard.bodies.receive(request, &caller.key).await?;
     request.extensions_mut().insert(caller);
-    let response = next.run(request).await;
-    // What of the body is held for longer has a lease of its own.
-    drop(lease);
-    Ok(response)
+    Ok(next.run(request).await)
 }
 
 /// What can carry a key, besides `Authorization`.

@@ -12,7 +12,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
-use ring::digest::{SHA256, digest};
+use ring::digest::{Context, SHA256};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -64,8 +64,7 @@ pub(crate) struct Name {
 }
 
 struct Answer {
-    /// Of the body, so that nobody is given the answer to another request.
-    hash: [u8; 32],
+    hash: RequestHash,
     said: Mutex<Said>,
     news: watch::Sender<()>,
     readers: watch::Sender<usize>,
@@ -77,6 +76,20 @@ struct Said {
     pieces: Vec<Bytes>,
     bytes: usize,
     end: Option<Ending>,
+}
+
+/// Of a request, so that nobody is given the answer to another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RequestHash([u8; 32]);
+
+impl RequestHash {
+    pub(crate) fn of(parts: &[&[u8]]) -> Self {
+        let mut context = Context::new(&SHA256);
+        parts.iter().for_each(|part| context.update(part));
+        let mut hash = [0; 32];
+        hash.copy_from_slice(context.finish().as_ref());
+        Self(hash)
+    }
 }
 
 /// In the words of which API an answer is given.
@@ -112,14 +125,12 @@ impl Answers {
         self: &Arc<Self>,
         name: Name,
         shape: Shape,
-        body: &[u8],
+        hash: RequestHash,
         make: impl FnOnce(Progress) -> F,
     ) -> Result<Response, Error>
     where
         F: Future<Output = Response> + Send + 'static,
     {
-        let mut hash = [0; 32];
-        hash.copy_from_slice(digest(&SHA256, body).as_ref());
         let (answer, is_new) = self.find_or_begin(&name, hash)?;
         let reader = Reader::new(Arc::clone(&answer));
         if is_new {
@@ -138,7 +149,7 @@ impl Answers {
         lock(&self.reading).abort_all();
     }
 
-    fn find_or_begin(&self, name: &Name, hash: [u8; 32]) -> Result<(Arc<Answer>, bool), Error> {
+    fn find_or_begin(&self, name: &Name, hash: RequestHash) -> Result<(Arc<Answer>, bool), Error> {
         let mut book = lock(&self.book);
         match book.answers.get(name) {
             Some(answer) if answer.hash == hash => return Ok((Arc::clone(answer), false)),
@@ -444,19 +455,29 @@ mod tests {
             ),
         ] {
             let given =
-                text(answers.give(name(), shape, b"body", |_| async move { broken(told) }).await.unwrap()).await;
+                text(answers.give(name(), shape, RequestHash::of(&[]), |_| async move { broken(told) }).await.unwrap())
+                    .await;
             expected.assert_eq(given.strip_prefix(told).unwrap());
         }
-        let whole = answers.give(name(), Shape::Chat, b"body", |_| async { "whole".into_response() }).await.unwrap();
+        let whole = answers
+            .give(name(), Shape::Chat, RequestHash::of(&[]), |_| async { "whole".into_response() })
+            .await
+            .unwrap();
         assert_eq!(text(whole).await, "whole");
     }
 
     #[tokio::test]
     async fn an_answer_that_is_lost_must_not_be_asked_for_by_itself_but_can_be() {
         let answers = Arc::new(Answers::default());
-        let lost = answers.give(name(), Shape::Chat, b"body", |_| async { panic!("the maker fails") }).await.unwrap();
+        let lost = answers
+            .give(name(), Shape::Chat, RequestHash::of(&[]), |_| async { panic!("the maker fails") })
+            .await
+            .unwrap();
         assert_eq!((lost.status().as_u16(), &lost.headers()["x-should-retry"]), (500, &"false".parse().unwrap()));
-        let whole = answers.give(name(), Shape::Chat, b"body", |_| async { "whole".into_response() }).await.unwrap();
+        let whole = answers
+            .give(name(), Shape::Chat, RequestHash::of(&[]), |_| async { "whole".into_response() })
+            .await
+            .unwrap();
         assert_eq!(text(whole).await, "whole");
     }
 
@@ -472,7 +493,7 @@ mod tests {
                     }
                     said.into_response()
                 };
-                texts.push(text(answers.give(name(), Shape::Chat, b"body", make).await.unwrap()).await);
+                texts.push(text(answers.give(name(), Shape::Chat, RequestHash::of(&[]), make).await.unwrap()).await);
             }
             assert_eq!(texts, given);
         }
@@ -482,7 +503,7 @@ mod tests {
     async fn one_key_has_a_quarter_of_the_room_and_leaves_the_rest_to_others() {
         let answers = Arc::new(Answers::default());
         let named = |key: &str, number: usize| Name { key: key.into(), called: number.to_string().into() };
-        let begin = |key: &str, number: usize| answers.find_or_begin(&named(key, number), [0; 32]);
+        let begin = |key: &str, number: usize| answers.find_or_begin(&named(key, number), RequestHash::of(&[]));
         for key in ["a", "b", "c", "d"] {
             for number in 0..RUNNING_PER_KEY_MAX {
                 assert!(begin(key, number).unwrap().1, "{key} {number}");

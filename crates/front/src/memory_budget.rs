@@ -121,9 +121,14 @@ impl MemoryLease {
     }
 
     /// The text as bytes that hold the lease, which becomes as large as they are, until they are sent.
-    pub(crate) fn hold(mut self, text: String) -> Result<Bytes, Error> {
+    pub(crate) fn hold_text(mut self, text: String) -> Result<Bytes, Error> {
         self.resize(text.len())?;
-        Ok(Bytes::from_owner(HeldText { text, _memory: self }))
+        Ok(self.hold(text.into_bytes()))
+    }
+
+    /// The buffer as bytes that hold the lease for as long as any part of them is kept.
+    pub(crate) fn hold(self, buffer: Vec<u8>) -> Bytes {
+        Bytes::from_owner(HeldBuffer { buffer, _memory: self })
     }
 
     /// Moves up to so many bytes of it into a lease of their own.
@@ -134,14 +139,14 @@ impl MemoryLease {
     }
 }
 
-struct HeldText {
-    text: String,
+struct HeldBuffer {
+    buffer: Vec<u8>,
     _memory: MemoryLease,
 }
 
-impl AsRef<[u8]> for HeldText {
+impl AsRef<[u8]> for HeldBuffer {
     fn as_ref(&self) -> &[u8] {
-        self.text.as_bytes()
+        &self.buffer
     }
 }
 
@@ -199,7 +204,7 @@ mod tests {
         let budget = Arc::new(MemoryBudget::new(100));
         let mut lease = budget.lease(&"a".into());
         assert_eq!(message(lease.resize(50)), "ok");
-        let bytes = lease.hold("12345".to_owned()).unwrap();
+        let bytes = lease.hold_text("12345".to_owned()).unwrap();
         assert_eq!((&bytes[..], budget.used()), (&b"12345"[..], 5));
         let rest = bytes.slice(3..);
         drop(bytes);

@@ -41,7 +41,7 @@ pub(crate) use socket::open;
 use crate::Desk;
 use crate::ask::stream_response;
 use crate::error::{Code, Error};
-use crate::idempotency::{Name as Called, Progress, Shape};
+use crate::idempotency::{Name as Called, Progress, RequestHash, Shape};
 use crate::keys::Caller;
 use crate::openai::chunks::DONE;
 use crate::openai::reading::WorkForm;
@@ -65,10 +65,10 @@ pub(crate) async fn create(
             let answers = Arc::clone(&desk.answers);
             let form = headers.get(WORK).map_or(&b"lines"[..], HeaderValue::as_bytes);
             // The same body may be asked of another route, or in another form.
-            let asked = [&b"responses "[..], form, b"\n", &body].concat();
+            let hash = RequestHash::of(&[b"responses ", form, b"\n", &body]);
             let make =
                 move |progress| async move { answer(desk, caller, body, work_form, progress).await.into_response() };
-            answers.give(called, Shape::Responses, &asked, make).await
+            answers.give(called, Shape::Responses, hash, make).await
         }
     }
 }

@@ -77,7 +77,11 @@ async fn prepare(desk: Arc<Desk>, caller: Caller, body: Bytes, mut memory: Memor
     let (mut items, said) = match &before.retelling {
         Some(retelling) => {
             let convert = |items: Vec<Value>| (items.clone(), messages(items));
-            retelling.load(&desk, &mut memory, convert).await?
+            let bytes = memory.bytes();
+            let loaded = retelling.load(&desk, &mut memory, convert).await?;
+            // They are held twice.
+            memory.grow_by(memory.bytes() - bytes)?;
+            loaded
         }
         None => (Vec::new(), before.said),
     };

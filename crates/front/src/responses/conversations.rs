@@ -101,9 +101,13 @@ pub(crate) async fn items(
     Asked(page): Asked<Page>,
 ) -> Result<Response, Error> {
     let LoadedConversation { conversation, last, mut memory } = find(&desk, &id, lease(&desk, &caller)).await?;
-    let list_all = move |items, _| list([conversation.items, items].concat(), &page).map(|listed| listed.to_string());
+    let mut all = conversation.items;
+    let list_all = move |items: Vec<Value>, _| {
+        all.extend(items);
+        list(all, &page).map(|listed| listed.to_string())
+    };
     let listed = load_items_back_from(&desk, last, &mut memory, list_all).await??;
-    Ok(json_response(memory.hold(listed)?))
+    Ok(json_response(memory.hold_text(listed)?))
 }
 
 fn lease(desk: &Desk, caller: &Caller) -> MemoryLease {

@@ -1,12 +1,12 @@
 //! What a request goes on from: the responses before it, back to the first, and the items that it only names.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
 use super::memory::Memory;
 use super::retrieve::DELETED;
-use super::stored::{load_items_back_from, load_outputs, load_response, read_record};
+use super::stored::{LoadedConversation, load_items_back_from, load_outputs, load_response, read_record};
 use super::talk::Talk;
 use crate::Desk;
 use crate::body::tree_bytes;
@@ -87,7 +87,7 @@ pub(super) async fn read(
         Some(id) => Some(Talk::begin(desk, id, desk.bodies.memory().lease(&caller.key)).await?),
         None => None,
     };
-    let last = talk.as_ref().and_then(|talk| talk.last.clone());
+    let last = talk.as_ref().and_then(|talk| talk.loaded.last.clone());
     let sought = links.previous.as_deref().filter(|_| remembered.is_none());
     let answered = match sought.map(str::to_owned).or(last) {
         Some(id) => load_response(desk, id, memory, Answered::read).await?.flatten(),
@@ -102,10 +102,13 @@ pub(super) async fn read(
     memory.grow_by(references(&body["input"]).filter_map(item).map(|item| item.bytes).sum())?;
     let request = ResponseRequest::read(&body, &|id| Some(item(id)?.value.clone()))?;
     drop(body);
-    let previous = links.previous.as_deref().or(talk.as_ref().and_then(|talk| talk.last.as_deref()));
-    let begins_with = talk.as_ref().map(|talk| talk.conversation.items.clone()).unwrap_or_default();
+    let previous = links.previous.as_deref().or(talk.as_ref().and_then(|talk| talk.loaded.last.as_deref()));
+    let begins_with = talk.as_ref().map(|talk| Arc::clone(&talk.loaded));
     let before = match (previous, remembered) {
-        (None, _) => Before { said: messages(begins_with), ..Before::default() },
+        (None, _) => {
+            let items = begins_with.map(|begins_with| begins_with.copy_items(memory)).transpose()?;
+            Before { said: messages(items.unwrap_or_default()), ..Before::default() }
+        }
         (Some(_), Some(remembered)) => remembered,
         // Part of what a conversation was told, but nobody's to name.
         (Some(previous), None)
@@ -122,7 +125,7 @@ async fn before(
     desk: &Desk,
     previous: &str,
     answered: Option<Answered>,
-    begins_with: Vec<Value>,
+    begins_with: Option<Arc<LoadedConversation>>,
     memory: &mut MemoryLease,
 ) -> Result<Before, Error> {
     let Some(Answered { row, made_of, history, said }) = answered else { return Err(not_found(previous)) };
@@ -155,8 +158,8 @@ async fn before(
 pub(crate) struct Retelling {
     /// The last response.
     last: Box<str>,
-    /// What stands before the first.
-    begins_with: Vec<Value>,
+    /// The conversation that it belongs to, whose items stand before the first.
+    begins_with: Option<Arc<LoadedConversation>>,
     /// How many of the request's messages are the end of it.
     pub(crate) told: usize,
 }
@@ -174,8 +177,12 @@ impl Retelling {
         memory: &mut MemoryLease,
         convert: impl FnOnce(Vec<Value>) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let begins_with = self.begins_with.clone();
-        let convert = |items, is_whole: bool| is_whole.then(|| convert([begins_with, items].concat()));
+        let copied = self.begins_with.as_ref().map(|begins_with| begins_with.copy_items(memory)).transpose()?;
+        let mut all = copied.unwrap_or_default();
+        let convert = move |items: Vec<Value>, is_whole: bool| {
+            all.extend(items);
+            is_whole.then(|| convert(all))
+        };
         let converted = load_items_back_from(desk, Some(self.last.to_string()), memory, convert).await?;
         converted.ok_or_else(|| {
             let why = "not all earlier responses of this conversation are kept any more, and no thread holds them; send the whole conversation";

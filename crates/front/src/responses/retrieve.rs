@@ -132,7 +132,7 @@ pub(crate) async fn input_items(
         Ok(list(record.input(), &page)?.to_string())
     };
     let listed = find_record(&desk, &id, &mut memory, list_input).await?;
-    Ok(json_response(memory.hold(listed)?))
+    Ok(json_response(memory.hold_text(listed)?))
 }
 
 /// A turn that waits for outputs which nobody can send any more waits in vain.
@@ -153,7 +153,7 @@ struct LeasedResponse {
 
 impl LeasedResponse {
     fn into_response(self) -> Result<Response, Error> {
-        Ok(json_response(self.memory.hold(Box::<str>::from(self.response).into())?))
+        Ok(json_response(self.memory.hold_text(Box::<str>::from(self.response).into())?))
     }
 }
 

@@ -19,6 +19,7 @@ use crate::openai::responses::conversation::Conversation;
 use crate::openai::responses::items::references;
 use crate::openai::responses::object::{Name, Status};
 use crate::openai::responses::record::Record;
+use crate::openai::responses::request::Links;
 
 /// A conversation, and the memory that it takes.
 pub(super) struct LoadedConversation {
@@ -34,6 +35,14 @@ pub(super) struct NamedItem {
     pub(super) bytes: usize,
 }
 
+impl LoadedConversation {
+    /// A copy of its items, which counts against this lease.
+    pub(super) fn copy_items(&self, memory: &mut MemoryLease) -> Result<Vec<Value>, Error> {
+        memory.grow_by(self.memory.bytes())?;
+        Ok(self.conversation.items.clone())
+    }
+}
+
 /// Responses to load, which are known to be there, and the sum of their sizes.
 #[derive(Default)]
 struct Selection {
@@ -43,22 +52,33 @@ struct Selection {
 
 /// The sizes of the stored responses that a request names, added up as often as it names them.
 pub(super) async fn named_bytes(desk: &Desk, key: &str, body: &Value) -> Result<usize, Error> {
+    let Links { previous, conversation } = Links::read(body)?;
     let mut mentions: HashMap<String, usize> = HashMap::new();
-    let items = references(&body["input"]).filter_map(|id| Some(Name::of_item(id)?.0.id()));
-    for id in items.chain(body["previous_response_id"].as_str().map(str::to_owned)) {
+    for id in references(&body["input"]).filter_map(|id| Some(Name::of_item(id)?.0.id())) {
         *mentions.entry(id).or_default() += 1;
+        // Too many are refused later, before any of them is read.
+        if mentions.len() > desk.responses.limits.references_max {
+            return Ok(0);
+        }
     }
-    // Too many are refused later, before any of them is read.
-    if mentions.is_empty() || mentions.len() > desk.responses.limits.references_max + 1 {
+    if mentions.is_empty() && previous.is_none() && conversation.is_none() {
         return Ok(0);
     }
     let key = key.to_owned();
+    let mut conversation = conversation;
     let sum = move |reader: &Reader| {
-        let sizes = mentions.iter().map(|(id, count)| {
-            let summary = reader.response_summary(id, &key)?;
-            Ok(summary.map_or(0, |summary| summary.body_bytes.saturating_mul(*count)))
-        });
-        sizes.sum()
+        let mut bytes = 0_usize;
+        for (id, count) in mentions {
+            let summary = reader.response_summary(&id, &key)?;
+            bytes = bytes.saturating_add(summary.map_or(0, |summary| summary.body_bytes.saturating_mul(count)));
+        }
+        let mut next = previous.or(conversation.clone()).map(String::from);
+        while let Some(summary) = next.map(|id| reader.response_summary(&id, &key)).transpose()?.flatten() {
+            bytes = bytes.saturating_add(summary.body_bytes);
+            // A conversation is loaded with its last response.
+            next = conversation.take().and(summary.previous);
+        }
+        Ok(bytes)
     };
     Ok(desk.store.read(sum).await?)
 }
@@ -88,7 +108,12 @@ where
     match load_one(desk, id, memory, parse_finished).await? {
         None => Ok(None),
         Some(Loaded::Parsed(parsed)) => Ok(Some(parsed)),
-        Some(Loaded::Unfinished(row)) => parse(recover(desk, row).await, memory).map(Some),
+        Some(Loaded::Unfinished(row)) => {
+            let row = recover(desk, row).await;
+            let bytes = row.body.len();
+            let parse_row = |mut own| async move { Ok((parse(row, &mut own)?, own)) };
+            run_apart(desk, bytes, memory, parse_row).await.map(Some)
+        }
     }
 }
 
@@ -217,18 +242,32 @@ async fn load<T: Send + 'static>(
     memory: &mut MemoryLease,
     parse: impl FnOnce(Vec<store::Response>, &mut MemoryLease) -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let (key, Selection { ids, bytes }) = (Arc::clone(memory.key()), selection);
+    let Selection { ids, bytes } = selection;
     memory.grow_by(bytes)?;
-    let (store, own_key, mut own) = (desk.store.clone(), Arc::clone(&key), memory.split(memory.bytes()));
+    let (store, key) = (desk.store.clone(), Arc::clone(memory.key()));
     // They are loaded where they are parsed, so that those who wait for a thread hold nothing.
-    let loading = async move {
+    let load_rows = |mut own| async move {
         let rows = store.read(move |reader| {
-            let found = ids.iter().filter_map(|id| reader.response(id, &own_key).transpose());
+            let found = ids.iter().filter_map(|id| reader.response(id, &key).transpose());
             found.collect::<Result<Vec<_>, _>>()
         });
         Ok((parse(rows.await?, &mut own)?, own))
     };
-    let (parsed, own) = desk.bodies.stored_threads().run(&key, bytes, loading).await?;
+    run_apart(desk, bytes, memory, load_rows).await
+}
+
+/// Runs work on so many bytes of stored responses away from the runtime. It is given the whole lease, and returns it.
+async fn run_apart<T: Send + 'static, F>(
+    desk: &Desk,
+    bytes: usize,
+    memory: &mut MemoryLease,
+    work: impl FnOnce(MemoryLease) -> F,
+) -> Result<T, Error>
+where
+    F: Future<Output = Result<(T, MemoryLease), Error>> + Send + 'static,
+{
+    let (key, own) = (Arc::clone(memory.key()), memory.split(memory.bytes()));
+    let (worked, own) = desk.bodies.stored_threads().run(&key, bytes, work(own)).await?;
     memory.absorb(own);
-    Ok(parsed)
+    Ok(worked)
 }

@@ -10,17 +10,13 @@ use super::stored::LoadedConversation;
 use crate::Desk;
 use crate::error::Error;
 use crate::memory_budget::MemoryLease;
-use crate::openai::responses::conversation::Conversation;
 
 /// Dropped, it is free for the next.
 pub(super) struct Talk {
-    pub(super) conversation: Conversation,
-    /// The id of its last response.
-    pub(super) last: Option<String>,
+    pub(super) loaded: Arc<LoadedConversation>,
     id: Box<str>,
     key: Arc<str>,
     _locked: Locked,
-    _memory: MemoryLease,
 }
 
 impl Talk {
@@ -29,12 +25,12 @@ impl Talk {
         let key = &Arc::clone(memory.key());
         let about = |error: Error| error.about("conversation");
         let locked = lock(desk, key, id).map_err(about)?;
-        let LoadedConversation { conversation, last, memory } = find(desk, id, memory).await.map_err(about)?;
-        Ok(Self { conversation, last, id: id.into(), key: Arc::clone(key), _locked: locked, _memory: memory })
+        let loaded = find(desk, id, memory).await.map_err(about)?;
+        Ok(Self { loaded: Arc::new(loaded), id: id.into(), key: Arc::clone(key), _locked: locked })
     }
 
     /// That a response of it is complete: to be written with that response, or it would go on from nothing.
     pub(super) fn gone_on(&self, response: &str) -> Change {
-        change(&self.key, &self.id, &self.conversation, Some(response.into()))
+        change(&self.key, &self.id, &self.loaded.conversation, Some(response.into()))
     }
 }
