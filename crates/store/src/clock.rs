@@ -13,7 +13,7 @@ const CATCH_UP_FACTOR: u32 = 24;
 /// How long the wall clock must stay behind the remembered time before the store forgets that time: a clock that stays behind
 /// is right, and the remembered time was wrong.
 const SET_BACK_TIME: Duration = Duration::from_hours(6);
-/// 2026-01-01. An earlier time is wrong however long it lasts: a machine without a battery starts in 1970.
+/// 2026-01-01. An earlier time is wrong however long it lasts, and never remembered: a machine without a battery starts in 1970.
 const PLAUSIBLE_FROM_MS: i64 = 1_767_225_600_000;
 
 /// What the clocks say: the wall clock, in unix milliseconds, and how long the same process has run since it last asked.
@@ -36,7 +36,7 @@ pub(crate) fn trusted_time(before: Option<i64>, reading: ClockReading) -> i64 {
     before.saturating_add(ms(watched.saturating_mul(CATCH_UP_FACTOR))).min(wall_ms)
 }
 
-/// What the store remembers of the clock.
+/// What the store remembers of the clock, once that has told a time that can be right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ClockMemory {
     trusted_at: i64,
@@ -46,27 +46,31 @@ struct ClockMemory {
 
 impl ClockMemory {
     /// `trusted` is at most the wall clock, so it is behind and implausible whenever that is.
-    fn after(before: Option<Self>, trusted: i64, watched: Duration) -> Self {
+    fn after(before: Option<Self>, trusted: i64, watched: Duration) -> Option<Self> {
+        if trusted < PLAUSIBLE_FROM_MS {
+            return before.map(|before| Self { behind_ms: 0, ..before });
+        }
         if let Some(Self { trusted_at, behind_ms }) = before.filter(|before| trusted < before.trusted_at) {
-            if trusted < PLAUSIBLE_FROM_MS {
-                return Self { trusted_at, behind_ms: 0 };
-            }
             let behind_ms = behind_ms.saturating_add(ms(watched));
             if behind_ms < ms(SET_BACK_TIME) {
-                return Self { trusted_at, behind_ms };
+                return Some(Self { trusted_at, behind_ms });
             }
         }
-        Self { trusted_at: trusted, behind_ms: 0 }
+        Some(Self { trusted_at: trusted, behind_ms: 0 })
     }
 }
 
 /// Reads and writes the trusted time, on a connection that is inside a transaction.
 pub(crate) fn observe(connection: &Connection, reading: ClockReading) -> rusqlite::Result<i64> {
     let read = |row: &Row<'_>| Ok(ClockMemory { trusted_at: row.get(0)?, behind_ms: row.get(1)? });
-    let before = connection.query_row("SELECT trusted_at, behind_ms FROM clock", [], read).optional()?;
+    let stored = connection.query_row("SELECT trusted_at, behind_ms FROM clock", [], read).optional()?;
+    // Earlier versions remembered any time.
+    let before = stored.filter(|stored| stored.trusted_at >= PLAUSIBLE_FROM_MS);
     let trusted = trusted_time(before.map(|before| before.trusted_at), reading);
-    let ClockMemory { trusted_at, behind_ms } = ClockMemory::after(before, trusted, reading.watched);
-    connection.execute("REPLACE INTO clock (id, trusted_at, behind_ms) VALUES (1, ?, ?)", [trusted_at, behind_ms])?;
+    if let Some(ClockMemory { trusted_at, behind_ms }) = ClockMemory::after(before, trusted, reading.watched) {
+        connection
+            .execute("REPLACE INTO clock (id, trusted_at, behind_ms) VALUES (1, ?, ?)", [trusted_at, behind_ms])?;
+    }
     Ok(trusted)
 }
 
@@ -146,6 +150,16 @@ mod tests {
     }
 
     #[test]
+    fn clock_without_a_battery_at_the_first_start_is_not_remembered() {
+        let connection = open_clock_table();
+        let observed = |wall_ms, watched| observe(&connection, ClockReading { wall_ms, watched }).unwrap();
+        assert_eq!(observed(0, Duration::ZERO), 0);
+        assert_eq!(observed(HOUR_MS, HOUR), HOUR_MS);
+        assert_eq!(observed(START, HOUR), START, "the correction is no jump");
+        assert_eq!(observed(START + 400 * DAY_MS, Duration::ZERO), START, "but this is one");
+    }
+
+    #[test]
     fn a_clock_that_was_ahead_at_first_protects_again_once_it_is_right() {
         let connection = open_clock_table();
         let observed = |wall_ms, watched| observe(&connection, ClockReading { wall_ms, watched }).unwrap();
@@ -171,7 +185,9 @@ mod tests {
                     let trusted = after(before, wall_ms, watched);
                     assert!(trusted <= wall_ms);
                     let memory = ClockMemory { trusted_at: before, behind_ms: i64::MAX };
-                    assert!(ClockMemory::after(Some(memory), trusted, watched).trusted_at >= trusted);
+                    assert!(ClockMemory::after(Some(memory), trusted, watched).is_some_and(|after| {
+                        after.trusted_at >= trusted || after == ClockMemory { behind_ms: 0, ..memory }
+                    }));
                 }
             }
         }

@@ -223,7 +223,7 @@ fn of_too_many_threads_those_that_were_unused_longest_go() {
 #[test]
 fn a_start_with_the_clock_far_ahead_removes_nothing() {
     run(async {
-        const TODAY: i64 = 20_000 * DAY_MS;
+        const TODAY: i64 = 21_000 * DAY_MS;
         const AHEAD: i64 = TODAY + 400 * DAY_MS;
         let place = Place::new();
         let sweep = async |store: &Store, wall_ms: i64, watched: Duration| {
@@ -257,9 +257,10 @@ fn a_start_with_the_clock_far_ahead_removes_nothing() {
 #[test]
 fn a_store_from_before_the_trusted_time_begins_with_its_newest_row() {
     run(async {
+        const NEWEST: i64 = 21_000 * DAY_MS;
         let place = Place::new();
         let store = place.open();
-        store.commit(vec![Change::Response(Response { created_at: 7 * DAY_MS, ..response("r", "k") })]).await.unwrap();
+        store.commit(vec![Change::Response(Response { created_at: NEWEST, ..response("r", "k") })]).await.unwrap();
         store.close().await.unwrap();
         let connection = rusqlite::Connection::open(&place.path).unwrap();
         let earlier = "DROP TABLE clock; DROP INDEX threads_by_use; DROP INDEX responses_by_thread;
@@ -268,7 +269,7 @@ fn a_store_from_before_the_trusted_time_begins_with_its_newest_row() {
         connection.execute_batch(earlier).unwrap();
         connection.close().unwrap();
         let store = place.open();
-        let reading = ClockReading { wall_ms: 400 * DAY_MS, watched: Duration::ZERO };
-        assert_eq!(store.observe_clock(reading).await.unwrap(), 7 * DAY_MS);
+        let reading = ClockReading { wall_ms: NEWEST + 400 * DAY_MS, watched: Duration::ZERO };
+        assert_eq!(store.observe_clock(reading).await.unwrap(), NEWEST);
     });
 }
