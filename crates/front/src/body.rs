@@ -127,7 +127,8 @@ impl BodyReader {
         mut reserve: impl FnMut(usize) -> Result<(), Error>,
     ) -> Result<Vec<u8>, Error> {
         let mut pieces = body.into_data_stream();
-        let whole = async {
+        let mut refusal = None;
+        let receive = async {
             let (mut whole, mut received_bytes) = (Vec::new(), 0);
             // A caller gets no memory for an announcement, but for a part of its body. Few steps leave few buffers to the
             // allocator, which keeps some of what is freed.
@@ -135,7 +136,6 @@ impl BodyReader {
                 Some(bytes) => (bytes, ANNOUNCED_GROWTH),
                 None => (self.body_bytes_max, UNANNOUNCED_GROWTH),
             };
-            let mut refusal = None;
             while let Some(piece) = pieces.next().await {
                 let piece = piece.map_err(|error| {
                     Error::new(Code::BodyIncomplete, "the body ended before its end").caused_by(error)
@@ -159,10 +159,11 @@ impl BodyReader {
                 }
                 whole.extend_from_slice(&piece);
             }
-            refusal.map_or(Ok(whole), Err)
+            refusal.take().map_or(Ok(whole), Err)
         };
-        let late = |_| Error::new(Code::BodyTimeout, "the body took too long to arrive; send it at once");
-        tokio::time::timeout(self.timeout, whole).await.map_err(late)?
+        let received = tokio::time::timeout(self.timeout, receive).await;
+        let late = || Error::new(Code::BodyTimeout, "the body took too long to arrive; send it at once");
+        received.unwrap_or_else(|_| Err(refusal.unwrap_or_else(late)))
     }
 
     /// Parses a body and makes something of it: `work` is given the body and the lease of the memory that this takes.
@@ -284,8 +285,9 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-/// A body of JSON, read strictly: what it must be is said with the place of what is wrong.
-pub(crate) struct Posted<T>(pub T);
+/// A body of JSON, read strictly: what it must be is said with the place of what is wrong. The lease is of the memory that it
+/// takes.
+pub(crate) struct Posted<T>(pub T, pub MemoryLease);
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<Desk>> for Posted<T> {
     type Rejection = Error;
@@ -293,7 +295,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<Desk>> for Posted<T> 
     async fn from_request(mut request: Request, desk: &Arc<Desk>) -> Result<Self, Error> {
         let caller: Caller = request.extract_parts().await?;
         let body = whole(request.into_body()).await?;
-        desk.bodies.work(body, &caller.key, |body, _| async move { parse(&body) }).await.map(Self)
+        desk.bodies.work(body, &caller.key, |body, memory| async move { Ok(Self(parse(&body)?, memory)) }).await
     }
 }
 
@@ -343,6 +345,10 @@ fn string_length(json: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+
     use super::*;
 
     #[test]
@@ -373,6 +379,17 @@ mod tests {
         assert_eq!(bodies.memory().used(), BODY_CAPACITY_MIN);
         drop(part);
         assert_eq!(bodies.memory().used(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_body_that_never_ends_is_told_why_it_was_refused() {
+        let limits = RequestLimits { memory_bytes_max: 2 * BODY_CAPACITY_MIN, ..RequestLimits::default() };
+        let (bodies, key) = (BodyReader::new(&limits), "k".into());
+        let mut other = bodies.memory().lease(&key);
+        other.resize(1).unwrap();
+        let pieces = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"["))]).chain(stream::pending());
+        let sent = Request::post("/").body(Body::from_stream(pieces)).unwrap();
+        assert_eq!(bodies.receive(sent, &key).await.unwrap_err().code(), Code::MemoryExhausted);
     }
 
     fn content_type(value: &str) -> HeaderMap {

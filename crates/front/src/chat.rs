@@ -70,11 +70,12 @@ async fn prepare(
     drop(body);
     let chosen = choose(&desk, &caller, &request.model).await?;
     request.tools.rename(&chosen.profile);
-    let permit = admit(&desk, &caller, &request).await?;
     let plan = TurnPlan::new(&request, &chosen.as_ref(), &caller.key);
     let lasting_bytes = lasting_bytes(body_bytes, &request.messages);
     lease.resize(held_bytes(&request.messages) + lasting_bytes)?;
     let lasting = lease.split(lasting_bytes);
+    // At last: what is refused for another reason does not count as a request of its key.
+    let permit = admit(&desk, &caller, &request).await?;
     let (caller, profile) = (caller.orderer(), chosen.profile);
     Ok((Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, _memory: lease }), permit, lasting))
 }

@@ -11,7 +11,7 @@ use crate::error::{Code, Error};
 use crate::lock::lock;
 
 /// Longer texts are parsed away from the runtime: to parse this one takes about a millisecond.
-const LARGE_BYTES: usize = 64 << 10;
+pub(crate) const LARGE_BYTES: usize = 64 << 10;
 
 /// How many threads parse at once: one may take 200 MB meanwhile, and others wait for a few milliseconds.
 const THREADS_MAX: usize = 4;
@@ -71,6 +71,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn large_texts_are_parsed_away_from_the_runtime() {
+        let (threads, key) = (ParsingThreads::new(), "k".into());
+        let thread = async || Ok(std::thread::current().id());
+        let here = std::thread::current().id();
+        assert_eq!(threads.run(&key, LARGE_BYTES, thread()).await.unwrap(), here);
+        assert_ne!(threads.run(&key, LARGE_BYTES + 1, thread()).await.unwrap(), here);
+    }
+
+    #[tokio::test]
     async fn one_key_leaves_half_of_the_threads_to_others() {
         let threads = Arc::new(ParsingThreads::new());
         let key: Arc<str> = "greedy".into();
@@ -92,7 +101,7 @@ mod tests {
         assert_eq!(threads.run(&"other".into(), LARGE_BYTES + 1, async { Ok(1) }).await.unwrap(), 1);
         assert_eq!(begun.available_permits(), THREADS_PER_KEY_MAX, "the rest of the first key waits");
         let short = threads.run(&key, LARGE_BYTES, async { Ok(2) }).await;
-        assert_eq!(short.unwrap(), 2, "a short text needs no thread");
+        assert_eq!(short.unwrap(), 2, "a short text needs no place");
         drop(ends);
         while let Some(done) = tasks.join_next().await {
             done.unwrap().unwrap();

@@ -101,7 +101,7 @@ pub(crate) async fn decide(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
     Path(id): Path<String>,
-    Posted(decision): Posted<Decision>,
+    Posted(decision, _memory): Posted<Decision>,
 ) -> Result<Json<Outcome>, Error> {
     let powers = Powers {
         for_session: caller.scopes.has(Scope::ForSession),

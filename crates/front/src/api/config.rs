@@ -104,7 +104,7 @@ pub(crate) async fn show(State(desk): State<Arc<Desk>>) -> Result<Json<ConfigVie
 pub(crate) async fn accept(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
-    Posted(Acceptance { hash }): Posted<Acceptance>,
+    Posted(Acceptance { hash }, _memory): Posted<Acceptance>,
 ) -> Result<Json<ConfigAccepted>, Error> {
     let Some(requests) = &desk.config_requests else { return Err(ConfigConflict::NothingPending.into()) };
     let (reply, answer) = oneshot::channel();

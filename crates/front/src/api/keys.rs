@@ -84,7 +84,7 @@ fn reaches(desk: &Desk, caller: &Caller, id: &str) -> bool {
 pub(crate) async fn make(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
-    Posted(wanted): Posted<Wanted>,
+    Posted(wanted, _memory): Posted<Wanted>,
 ) -> Result<Response, Error> {
     let name = name(&wanted.name)?;
     let scopes = scopes(wanted.scopes, &caller)?;

@@ -84,7 +84,7 @@ pub(crate) struct Passed {
 pub(crate) async fn start(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
-    Posted(wanted): Posted<Wanted>,
+    Posted(wanted, _memory): Posted<Wanted>,
 ) -> Result<Response, Error> {
     let known = match &wanted.thread {
         Some(thread) => known(&desk, thread).await?,
@@ -176,7 +176,7 @@ pub(crate) async fn steer(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
     Named(turn): Named<String>,
-    Posted(said): Posted<Said>,
+    Posted(said, _memory): Posted<Said>,
 ) -> Result<Json<Passed>, Error> {
     let input = input(said.prompt, said.input)?;
     let followed = find_or_claim(&desk, &caller, &turn).await?;

@@ -92,9 +92,10 @@ async fn prepare(desk: Arc<Desk>, caller: Caller, body: Bytes, mut memory: Memor
     let ignored = request.ignored.iter().copied().chain(passed_over).collect();
     let (tools, form, afterwards) = (Tools::default(), Form::Text, Afterwards::Goes);
     let request = Request { messages, tools, form, afterwards, ignored, ..request };
-    let held_bytes = held_bytes(&request.messages);
-    memory.grow_to(held_bytes)?;
-    let asked_memory = memory.split(held_bytes);
+    let asked_bytes = held_bytes(&request.messages);
+    // The items have the same texts.
+    memory.grow_to(2 * asked_bytes)?;
+    let asked_memory = memory.split(asked_bytes);
     let chosen = choose(&desk, &caller, &request.model).await?;
     let permit = admit(&desk, &caller, &request).await?;
     let plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_plain().as_ref(), &caller.key) };

@@ -15,7 +15,7 @@ use super::listing::{Page, list};
 use super::stored::{LoadedConversation, load_conversation, load_items_back_from};
 use crate::Desk;
 use crate::api::Asked;
-use crate::body::parse;
+use crate::body::{ParsedBody, parse};
 use crate::error::{Code, Error};
 use crate::keys::Caller;
 use crate::memory_budget::MemoryLease;
@@ -30,7 +30,18 @@ const STATUS: &str = "conversation";
 const ITEMS_MAX: usize = 20;
 
 pub(crate) async fn create(State(desk): State<Arc<Desk>>, caller: Caller, body: Bytes) -> Result<Json<Value>, Error> {
-    let body = if body.is_empty() { json!({}) } else { parsed(&desk, &caller, body).await? };
+    let key = Arc::clone(&caller.key);
+    let make = move |body: Bytes, memory: MemoryLease| async move {
+        let (id, conversation) = new_conversation(&body)?;
+        Ok((change(&key, &id, &conversation, None), conversation.to_object(&id), memory))
+    };
+    let (change, object, _memory) = desk.bodies.work(body, &caller.key, make).await?;
+    write(&desk, change).await?;
+    Ok(Json(object))
+}
+
+fn new_conversation(body: &[u8]) -> Result<(String, Conversation), Error> {
+    let body = if body.is_empty() { json!({}) } else { parse(body)? };
     let fields = Fields::of(&body)?;
     let given = fields.list("items")?.unwrap_or_default();
     if given.len() > ITEMS_MAX {
@@ -38,14 +49,11 @@ pub(crate) async fn create(State(desk): State<Arc<Desk>>, caller: Caller, body: 
     }
     let given = Value::from(given);
     items::read(&given, &|_| None).map_err(|bad| bad.at("items"))?;
+    let metadata = metadata(fields)?;
+    drop(body);
     let id = Conversation::new_id();
-    let conversation = Conversation {
-        created_at: crate::unix_seconds(),
-        metadata: metadata(fields)?,
-        items: items::listed(&given, |prefix, place| format!("{prefix}_{}i{place:04x}", &id["conv_".len()..])),
-    };
-    write(&desk, &caller.key, &id, &conversation, None).await?;
-    Ok(Json(conversation.to_object(&id)))
+    let items = items::listed(&given, |prefix, place| format!("{prefix}_{}i{place:04x}", &id["conv_".len()..]));
+    Ok((id, Conversation { created_at: crate::unix_seconds(), metadata, items }))
 }
 
 pub(crate) async fn get(
@@ -64,16 +72,18 @@ pub(crate) async fn update(
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json<Value>, Error> {
-    let body = parsed(&desk, &caller, body).await?;
+    let read = |body: Bytes, memory| async move { ParsedBody::read(&body, memory) };
+    let ParsedBody { value, memory: _body_memory } = desk.bodies.work(body, &caller.key, read).await?;
     let _locked = lock(&desk, &caller.key, &id)?;
-    let found = find(&desk, &id, lease(&desk, &caller)).await?;
-    let changed = Conversation { metadata: metadata(Fields::of(&body)?)?, ..found.conversation };
-    write(&desk, &caller.key, &id, &changed, found.last).await?;
-    Ok(Json(changed.to_object(&id)))
-}
-
-async fn parsed(desk: &Desk, caller: &Caller, body: Bytes) -> Result<Value, Error> {
-    desk.bodies.work(body, &caller.key, |body, _| async move { parse(&body) }).await
+    let LoadedConversation { conversation, row, memory } = find(&desk, &id, lease(&desk, &caller)).await?;
+    let (key, bytes) = (Arc::clone(&caller.key), memory.bytes());
+    let make = async move {
+        let changed = Conversation { metadata: metadata(Fields::of(&value)?)?, ..conversation };
+        Ok((change(&key, &id, &changed, row.previous), changed.to_object(&id)))
+    };
+    let (change, object) = desk.bodies.threads().run(&caller.key, bytes, make).await?;
+    write(&desk, change).await?;
+    Ok(Json(object))
 }
 
 /// Forgets it; its responses stay.
@@ -100,13 +110,13 @@ pub(crate) async fn items(
     Path(id): Path<String>,
     Asked(page): Asked<Page>,
 ) -> Result<Response, Error> {
-    let LoadedConversation { conversation, last, mut memory } = find(&desk, &id, lease(&desk, &caller)).await?;
+    let LoadedConversation { conversation, row, mut memory } = find(&desk, &id, lease(&desk, &caller)).await?;
     let mut all = conversation.items;
     let list_all = move |items: Vec<Value>, _| {
         all.extend(items);
         list(all, &page).map(|listed| listed.to_string())
     };
-    let listed = load_items_back_from(&desk, last, &mut memory, list_all).await??;
+    let listed = load_items_back_from(&desk, row.previous, &mut memory, list_all).await??;
     Ok(json_response(memory.hold_text(listed)?))
 }
 
@@ -137,7 +147,7 @@ fn not_found(id: &str) -> Error {
 }
 
 /// It as it is now.
-pub(super) fn change(key: &str, id: &str, conversation: &Conversation, last: Option<String>) -> Change {
+fn change(key: &str, id: &str, conversation: &Conversation, last: Option<String>) -> Change {
     Change::Response(store::Response {
         id: id.into(),
         key: key.into(),
@@ -146,18 +156,16 @@ pub(super) fn change(key: &str, id: &str, conversation: &Conversation, last: Opt
         previous: last,
         status: STATUS.into(),
         body: serde_json::to_string(conversation).expect("JSON can be written"),
-        created_at: i64::try_from(crate::unix_seconds()).unwrap_or(i64::MAX).saturating_mul(1000),
+        created_at: unix_milliseconds(),
         expires_at: None,
     })
 }
 
-async fn write(
-    desk: &Desk,
-    key: &str,
-    id: &str,
-    conversation: &Conversation,
-    last: Option<String>,
-) -> Result<(), Error> {
-    desk.store.note(change(key, id, conversation, last));
+pub(super) fn unix_milliseconds() -> i64 {
+    i64::try_from(crate::unix_seconds()).unwrap_or(i64::MAX).saturating_mul(1000)
+}
+
+async fn write(desk: &Desk, change: Change) -> Result<(), Error> {
+    desk.store.note(change);
     Ok(desk.store.flush().await?)
 }

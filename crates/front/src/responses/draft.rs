@@ -30,6 +30,7 @@ use crate::openai::responses::items::listed;
 use crate::openai::responses::object::{Head, Name, Outcome, Status};
 use crate::openai::responses::output::Output;
 use crate::openai::responses::request::Links;
+use crate::parsing::LARGE_BYTES;
 use crate::quota::Permit;
 
 /// How often what a request asks, but for its input, is held until the end of its response: as its tools and settings here and for
@@ -89,8 +90,10 @@ impl Draft {
         body_bytes: usize,
         remembered: Arc<Mutex<Memory>>,
     ) -> Result<Self, Error> {
-        let remembered_bytes = lock(&remembered).bytes();
-        let bytes = body_bytes + remembered_bytes + named_bytes(desk, &caller.key, &body.value).await?;
+        let mut bytes = body_bytes + lock(&remembered).bytes();
+        if bytes <= LARGE_BYTES {
+            bytes += named_bytes(desk, &caller.key, &body.value, &remembered).await?;
+        }
         let (own_desk, own_caller) = (Arc::clone(desk), caller.clone());
         let read = async move { Self::read(&own_desk, &own_caller, body, &remembered).await };
         desk.bodies.threads().run(&caller.key, bytes, read).await
@@ -113,7 +116,6 @@ impl Draft {
         }
         let chosen = choose(desk, caller, &request.model).await?;
         request.tools.rename(&chosen.profile);
-        let permit = admit(desk, caller, &request).await?;
         let mut plan = TurnPlan::new(&request, &chosen.as_ref(), &caller.key);
         if let Some(after) = after.clone() {
             plan = plan.after(&request, after);
@@ -132,6 +134,8 @@ impl Draft {
         let input_bytes = input.as_ref().map_or(0, |input| input.get().len());
         memory.resize(held_bytes(&request.messages) + input_bytes + lasting_bytes)?;
         let lasting = memory.split(lasting_bytes);
+        // At last: what is refused for another reason does not count as a request of its key.
+        let permit = admit(desk, caller, &request).await?;
         let place = if terms.is_background { Place::Background } else { Place::Here };
         let profile = chosen.profile;
         Ok(Self { request, input, place, profile, plan, after, last, talk, retelling, permit, head, lasting, memory })
@@ -185,7 +189,7 @@ impl Draft {
             let gone_on = self.talk.as_ref().map(|talk| talk.gone_on(&id));
             let changes = keeping.changes(&self.head, Status::Completed, &object, Stand::default(), gone_on);
             if commit(desk.store.clone(), id, changes).await == Persistence::NotStored {
-                keeping.forget(&self.head);
+                keeping.forget(&self.head, self.talk.as_ref());
                 object = self.head.unstored().to_json(&done);
             }
         }

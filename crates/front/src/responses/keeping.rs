@@ -7,6 +7,7 @@ use store::{Change, Health, Store, WriteError};
 use tokio::time::timeout;
 
 use super::limits::{KEEP_TIMEOUT, STORE_RECOVERY_TIMEOUT, STORE_RETRY, STORE_TIMEOUT};
+use super::talk::Talk;
 use crate::error::{Code, Error};
 use crate::memory_budget::MemoryLease;
 use crate::openai::responses::object::{Head, Status};
@@ -61,9 +62,11 @@ impl Keeping {
         row.into_iter().chain(besides).collect()
     }
 
-    /// Leaves it to be removed: it was not stored, and what was noted of it before, or waits in a line, must not be found later.
-    pub(super) fn forget(&self, head: &Head) {
+    /// Leaves it to be removed, and its conversation to be put back: it was not stored, and what was noted of it before, or is
+    /// written after the timeout, must not be found later.
+    pub(super) fn forget(&self, head: &Head, talk: Option<&Talk>) {
         self.store.note(Change::ResponseGone { id: head.name.id() });
+        talk.into_iter().for_each(|talk| self.store.note(talk.gone_back()));
     }
 
     fn row(&self, head: &Head, status: Status, object: &str, place: Place<'_>) -> Option<store::Response> {
@@ -188,7 +191,7 @@ mod tests {
         let object = head.to_json(&Outcome::begun(Status::InProgress));
         keeping.note(&head, Status::InProgress, &object, Place::default());
         assert_eq!(commit(store.clone(), head.name.id(), changes).await, Persistence::NotStored);
-        keeping.forget(&head);
+        keeping.forget(&head, None);
         make_room(&store).await;
         assert_eq!(status(&store, &head).await, None);
     }

@@ -365,9 +365,11 @@ impl Responding {
             let outcome = Outcome { error: Some(&failure), ..Outcome::begun(Status::Failed) };
             let object = self.head.to_json(&outcome);
             keeping.note(&self.head, Status::Failed, &object, self.place());
+            // The store may have written the end, and the conversation with it, after the timeout.
+            self.talk.iter().for_each(|talk| keeping.store.note(talk.gone_back()));
             return Ended { status: Status::Failed, object, failure: Some(failure) };
         }
-        keeping.forget(&self.head);
+        keeping.forget(&self.head, self.talk.as_ref());
         self.head = self.head.unstored();
         Ended { object: self.object(ended.status, ended.failure.as_ref()), ..ended }
     }

@@ -3,17 +3,19 @@
 //! responses they are.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use store::{ReadError, Reader};
 
 use super::limits::ResponseLimits;
+use super::memory::Memory;
 use super::recovery::recover;
 use super::retrieve::DELETED;
 use crate::Desk;
 use crate::body::{parsed_bytes, tree_bytes};
 use crate::error::Error;
+use crate::lock::lock;
 use crate::memory_budget::MemoryLease;
 use crate::openai::responses::conversation::Conversation;
 use crate::openai::responses::items::references;
@@ -24,8 +26,8 @@ use crate::openai::responses::request::Links;
 /// A conversation, and the memory that it takes.
 pub(super) struct LoadedConversation {
     pub(super) conversation: Conversation,
-    /// The id of its last response.
-    pub(super) last: Option<String>,
+    /// As it is stored: with its last response in the place of the previous one.
+    pub(super) row: store::Response,
     pub(super) memory: MemoryLease,
 }
 
@@ -50,9 +52,16 @@ struct Selection {
     bytes: usize,
 }
 
-/// The sizes of the stored responses that a request names, added up as often as it names them.
-pub(super) async fn named_bytes(desk: &Desk, key: &str, body: &Value) -> Result<usize, Error> {
+/// The sizes of the stored responses that a request names, added up as often as it names them. What its connection remembers is
+/// not read from the store.
+pub(super) async fn named_bytes(
+    desk: &Desk,
+    key: &str,
+    body: &Value,
+    remembered: &Mutex<Memory>,
+) -> Result<usize, Error> {
     let Links { previous, conversation } = Links::read(body)?;
+    let previous = previous.filter(|previous| !lock(remembered).holds(previous));
     let mut mentions: HashMap<String, usize> = HashMap::new();
     for id in references(&body["input"]).filter_map(|id| Some(Name::of_item(id)?.0.id())) {
         *mentions.entry(id).or_default() += 1;
@@ -130,16 +139,17 @@ pub(super) async fn load_conversation(
     mut memory: MemoryLease,
 ) -> Result<Option<LoadedConversation>, Error> {
     let parse = |row: store::Response, memory: &mut MemoryLease| {
-        let bytes = tree_bytes(&row.body);
+        // The row is held too, and copied when the conversation continues.
+        let bytes = tree_bytes(&row.body) + 2 * row.body.len();
         memory.grow_by(bytes)?;
         let conversation: Option<Conversation> = serde_json::from_str(&row.body).ok();
-        Ok(conversation.map(|conversation| (conversation, row.previous, bytes)))
+        Ok(conversation.map(|conversation| (conversation, row, bytes)))
     };
-    let Some((conversation, last, bytes)) = load_one(desk, id, &mut memory, parse).await?.flatten() else {
+    let Some((conversation, row, bytes)) = load_one(desk, id, &mut memory, parse).await?.flatten() else {
         return Ok(None);
     };
     memory.resize(bytes)?;
-    Ok(Some(LoadedConversation { conversation, last, memory }))
+    Ok(Some(LoadedConversation { conversation, row, memory }))
 }
 
 /// Loads the output items of these responses, by id. Those beyond the limit are left out, as if there were none.

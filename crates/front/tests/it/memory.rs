@@ -1,41 +1,48 @@
 //! What requests may hold in memory, one by one and all together, and callers that close only their half of a connection.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use front::keys::Scope;
+use front::keys::{KeyLimits, Scope};
 use front::{RequestLimits, Settings};
 use serde_json::json;
+use tempfile::TempDir;
 use testkit::HANG_TIMEOUT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
 use crate::http::Caller;
-use crate::support::House;
+use crate::limits::limited;
+use crate::support::{House, plan};
 use crate::until_turns;
 
 const MIB: usize = 1 << 20;
 
 async fn house_with_memory(memory_bytes_max: usize) -> House {
-    let requests = RequestLimits { memory_bytes_max, ..RequestLimits::default() };
+    let requests = RequestLimits { memory_bytes_max, body_timeout: 2 * HANG_TIMEOUT, ..RequestLimits::default() };
     House::with(Settings { requests, ..Settings::default() }, approvals::Settings::default()).await
 }
 
 /// Waits until requests hold at least, or no more than, so many bytes.
 async fn until_memory(house: &House, is_enough: impl Fn(usize) -> bool) {
+    until_metric(house, "switchboard_request_memory_bytes", is_enough).await;
+}
+
+async fn until_metric(house: &House, name: &str, is_enough: impl Fn(usize) -> bool) {
     let reached = async {
         loop {
             let metrics = house.operator.get("/metrics").await.body;
-            let line = metrics.lines().find_map(|line| line.strip_prefix("switchboard_request_memory_bytes "));
-            if is_enough(line.unwrap().parse().unwrap()) {
+            let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            if is_enough(value.unwrap().parse().unwrap()) {
                 return;
             }
         }
     };
-    timeout(HANG_TIMEOUT, reached).await.expect("memory is taken or given back");
+    timeout(HANG_TIMEOUT, reached).await.unwrap_or_else(|_| panic!("{name} changes"));
 }
 
 /// Begins to send a body and stops before its last byte.
@@ -173,6 +180,45 @@ async fn tools_count_until_the_end_of_the_answer() {
         drop(stream);
         until_memory(&house, |bytes| bytes == 0).await;
     }
+    house.stop().await;
+}
+
+/// Until its worker has it, a prompt is held.
+#[tokio::test]
+async fn a_turn_that_waits_for_a_place_counts() {
+    let directory = TempDir::new().unwrap();
+    let mut plan = plan(directory.path());
+    plan.groups[0].turns_max = 1;
+    plan.limits = workers::Limits { queue_timeout: 2 * HANG_TIMEOUT, ..workers::Limits::default() };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let house = House::of(plan, directory, listener, Settings::default(), approvals::Settings::default()).await;
+    let running = house.operator.post("/api/turns", r#"{"prompt":"[[hang]]"}"#).await;
+    assert_eq!(running.status, 201, "{}", running.body);
+    let (caller, long) = (house.operator.clone(), json!({"prompt": format!("[[text]]{}", "x".repeat(1_000_000))}));
+    let waiting = async { caller.post("/api/turns", &long.to_string()).await };
+    let check = async {
+        until_metric(&house, "switchboard_queue_length", |length| length == 1).await;
+        until_memory(&house, |bytes| bytes >= 1_000_000).await;
+        let interrupt = format!("/api/turns/{}/interrupt", running.json()["turn"].as_str().unwrap());
+        assert_eq!(house.operator.post(&interrupt, "").await.status, 200);
+    };
+    let (begun, ()) = tokio::join!(waiting, check);
+    assert_eq!(begun.status, 201, "{}", begun.body);
+    until_memory(&house, |bytes| bytes == 0).await;
+    house.stop().await;
+}
+
+/// What a response repeats of its request takes more than the request alone.
+#[tokio::test]
+async fn a_request_that_is_refused_for_its_memory_does_not_count_for_its_key() {
+    let house = house_with_memory(32 * MIB).await;
+    let caller = limited(&house, KeyLimits { requests_per_minute: NonZeroU32::new(1), ..KeyLimits::default() }).await;
+    let tool = json!({"type": "function", "name": "a", "description": "x".repeat(1_500_000), "parameters": {}});
+    let long = json!({"model": "quiet", "tools": [tool], "input": "[[text]]"}).to_string();
+    let short = json!({"model": "quiet", "input": "[[text]]"}).to_string();
+    assert_eq!(caller.post("/v1/responses", &long).await.refusal(), "413 request_entity_too_large");
+    assert_eq!(caller.post("/v1/responses", &short).await.status, 200);
+    assert_eq!(caller.post("/v1/responses", &short).await.refusal(), "429 rate_limited");
     house.stop().await;
 }
 
@@ -327,6 +373,7 @@ async fn an_announced_body_takes_no_memory_before_it_arrives() {
     // Each of them has its first buffer.
     until_memory(&house, |bytes| bytes >= 8 * 64 * 1024).await;
     assert_eq!(house.operator.post("/v1/chat/completions", &chat("[[text]]")).await.status, 200);
+    drop(announced);
     house.stop().await;
 }
 

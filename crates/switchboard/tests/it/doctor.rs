@@ -90,6 +90,7 @@ fn a_worker_of_a_running_server_that_has_failed_is_told_with_the_command_that_re
     assert_eq!(served.command(&["workers", "restart", "main-0"]).code(), Some(0));
     served.wait_until("failed", |served| served.get("/healthz").contains("worker main-0: failed"));
     let ended = served.command(&["doctor"]);
+    assert_eq!(ended.code(), Some(1), "{}", ended.stdout);
     assert!(ended.stdout.contains("is not ready"), "{}", ended.stdout);
     for part in ["worker main-0", "code 7", "next attempt at ", "`switchboard workers restart main-0`"] {
         assert!(ended.stdout.contains(part), "{part} in {}", ended.stdout);
