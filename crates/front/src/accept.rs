@@ -31,7 +31,7 @@ use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
 use crate::error::{Code, Error};
-use crate::half_close::{HalfCloseStream, RequestBody, ResponseProgress};
+use crate::half_close::{HalfCloseStream, RequestBody, ResponseProgress, Socket};
 use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::stall::Stalling;
@@ -70,7 +70,7 @@ impl Default for ConnectionLimits {
             turned_away_timeout: Duration::from_secs(1),
             header_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
-            buffer_bytes_max: 64 * 1024,
+            buffer_bytes_max: 16 * 1024,
             pause_min: Duration::from_millis(20),
             pause_max: Duration::from_secs(1),
             grace: Duration::from_secs(10),
@@ -282,22 +282,16 @@ async fn serve_accepted(
         AcceptedConnection::Tcp(stream, peer) => {
             // Small events must not wait for the acknowledgement of the one before.
             let _ = stream.set_nodelay(true);
-            let progress = ResponseProgress::default();
-            let stream = HalfCloseStream::new(stream, progress.clone());
-            serve_connection(stream, progress, Peer(peer), router, limits, stopping).await;
+            serve_connection(stream, Peer(peer), router, limits, stopping).await;
         }
         AcceptedConnection::Tls(stream, peer, acceptor) => {
             let _ = stream.set_nodelay(true);
             if let Some(stream) = shake_hands(stream, peer, &acceptor, limits.header_timeout, stopping.clone()).await {
-                serve_connection(stream, ResponseProgress::default(), Peer(peer), router, limits, stopping).await;
+                serve_connection(stream, Peer(peer), router, limits, stopping).await;
             }
         }
         AcceptedConnection::Control(stream, check) => match check.run().await {
-            Ok(peer) => {
-                let progress = ResponseProgress::default();
-                let stream = HalfCloseStream::new(stream, progress.clone());
-                serve_connection(stream, progress, peer, router, limits, stopping).await;
-            }
+            Ok(peer) => serve_connection(stream, peer, router, limits, stopping).await,
             Err(peer) => peer.answer(stream, limits.header_timeout).await,
         },
     }
@@ -330,13 +324,14 @@ async fn shake_hands(
 
 /// Each request carries `peer`, by which the guard knows where it comes from.
 async fn serve_connection(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    progress: ResponseProgress,
+    stream: impl Socket + Send + 'static,
     peer: impl Clone + fmt::Debug + Send + Sync + 'static,
     router: Router,
     limits: ConnectionLimits,
     mut stopping: watch::Receiver<()>,
 ) {
+    let progress = ResponseProgress::default();
+    let stream = HalfCloseStream::new(stream, progress.clone());
     let takeover = Takeover::new(stopping.clone());
     let (offered, carried) = (takeover.clone(), peer.clone());
     let answer = service_fn(move |mut request: hyper::Request<Incoming>| {

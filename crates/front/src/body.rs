@@ -94,6 +94,11 @@ impl BodyReader {
         self.body_bytes_max
     }
 
+    /// How long a body may take to arrive, and a message that takes the place of one.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     pub(crate) fn memory(&self) -> &Arc<MemoryBudget> {
         &self.memory
     }

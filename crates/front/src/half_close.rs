@@ -5,8 +5,12 @@
 //! ignores: an interim response (`100 Continue`) before the response has begun, and a comment in a stream of events. If nobody
 //! reads any more, the peer's kernel refuses it, and the next write fails. This is for HTTP/1.1 without TLS: older callers know
 //! no interim response, and a peer that ends a TLS stream has closed it.
+//!
+//! hyper does not read while it holds bytes behind the request that it answers, and would not notice that their sender is gone.
+//! The kernel is asked meanwhile.
 
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +21,11 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Request, Response, Version, header};
 use futures_util::task::AtomicWaker;
 use hyper::body::{Frame, Incoming, SizeHint};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_rustls::server::TlsStream;
 
 /// What no client takes for its answer.
 const INTERIM_RESPONSE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -37,6 +44,8 @@ pub(crate) struct ResponseProgress(Arc<ProgressState>);
 #[derive(Debug, Default)]
 struct ProgressState {
     is_answering: AtomicBool,
+    /// Whether the caller knows interim responses.
+    is_http_11: AtomicBool,
     has_response: AtomicBool,
     is_half_closed: AtomicBool,
     /// Whether the caller has finished writing before the end of the request's body.
@@ -51,7 +60,8 @@ impl ResponseProgress {
         let state = &self.0;
         state.has_response.store(false, Ordering::Release);
         state.is_body_truncated.store(false, Ordering::Release);
-        state.is_answering.store(request.version() == Version::HTTP_11, Ordering::Release);
+        state.is_http_11.store(request.version() == Version::HTTP_11, Ordering::Release);
+        state.is_answering.store(true, Ordering::Release);
         request.map(|body| RequestBody { body, progress: self.clone() })
     }
 
@@ -66,6 +76,10 @@ impl ResponseProgress {
 
     fn is_answering(&self) -> bool {
         self.0.is_answering.load(Ordering::Acquire)
+    }
+
+    fn is_http_11(&self) -> bool {
+        self.0.is_http_11.load(Ordering::Acquire)
     }
 
     fn is_body_truncated(&self) -> bool {
@@ -169,14 +183,77 @@ impl Drop for TrackedBody {
     }
 }
 
+/// What carries a connection.
+pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin {
+    /// Whether a peer that has finished writing may still read.
+    const MAY_HALF_CLOSE: bool;
+
+    fn descriptor(&self) -> BorrowedFd<'_>;
+}
+
+impl Socket for TcpStream {
+    const MAY_HALF_CLOSE: bool = true;
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+impl Socket for UnixStream {
+    const MAY_HALF_CLOSE: bool = true;
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+impl Socket for TlsStream<TcpStream> {
+    const MAY_HALF_CLOSE: bool = false;
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.get_ref().0.as_fd()
+    }
+}
+
+/// What the kernel knows of a peer, whether or not there are bytes of it to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PeerState {
+    Writing,
+    /// It has finished writing, and may be gone.
+    Finished,
+    Gone,
+}
+
+impl PeerState {
+    fn of(socket: BorrowedFd<'_>) -> Self {
+        let mut asked = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+        // A question that fails is asked again.
+        if !matches!(poll(&mut asked, Some(&Timespec::default())), Ok(1..)) {
+            return Self::Writing;
+        }
+        let state = asked[0].revents();
+        if state.intersects(PollFlags::ERR | PollFlags::HUP) { Self::Gone } else { Self::Finished }
+    }
+}
+
 /// A stream that may be half closed.
 pub(crate) struct HalfCloseStream<S> {
     stream: S,
     progress: ResponseProgress,
     /// Whether part of a response waits to be written.
     is_write_blocked: bool,
+    /// Whether hyper waits for something to read, and so for the end too.
+    is_read_pending: bool,
     /// Present once there is nothing more to read.
     look: Option<PeerLook>,
+    /// Present while a request is answered and hyper reads nothing.
+    unread_look: Option<UnreadLook>,
+}
+
+struct UnreadLook {
+    next: Pin<Box<Sleep>>,
+    /// Whether something was written that a peer refuses which is gone.
+    is_probed: bool,
 }
 
 struct PeerLook {
@@ -184,25 +261,21 @@ struct PeerLook {
     wait: Duration,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> HalfCloseStream<S> {
+impl<S: Socket> HalfCloseStream<S> {
     pub(crate) fn new(stream: S, progress: ResponseProgress) -> Self {
-        Self { stream, progress, is_write_blocked: false, look: None }
+        Self { stream, progress, is_write_blocked: false, is_read_pending: false, look: None, unread_look: None }
     }
 
     /// Whether hyper must not see yet that the caller has finished writing: it would drop what it has not written.
     fn hides_end(&self) -> bool {
-        (self.progress.is_answering() || self.is_write_blocked) && !self.progress.is_body_truncated()
+        let is_answering = self.progress.is_answering() && self.progress.is_http_11();
+        S::MAY_HALF_CLOSE && (is_answering || self.is_write_blocked) && !self.progress.is_body_truncated()
     }
 
     /// Waits for a sign that nobody reads any more.
     fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.look.is_none() {
-            if !self.progress.has_response() && !self.is_write_blocked {
-                let written = ready!(Pin::new(&mut self.stream).poll_write(context, INTERIM_RESPONSE))?;
-                if written < INTERIM_RESPONSE.len() {
-                    return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-                }
-            }
+            ready!(self.poll_probe(context))?;
             self.progress.half_close();
             let next = Box::pin(sleep_until(Instant::now() + LOOK_MIN));
             self.look = Some(PeerLook { next, wait: LOOK_MIN });
@@ -217,29 +290,76 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HalfCloseStream<S> {
         }
     }
 
+    /// Writes something that a peer refuses which is gone, and that one ignores which is not.
+    fn poll_probe(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.progress.has_response() || self.is_write_blocked {
+            return Poll::Ready(Ok(()));
+        }
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, INTERIM_RESPONSE))?;
+        Poll::Ready(if written < INTERIM_RESPONSE.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) })
+    }
+
+    /// Waits until the peer is gone of which hyper reads nothing.
+    fn poll_unread_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        let mut look = self
+            .unread_look
+            .take()
+            .unwrap_or_else(|| UnreadLook { next: Box::pin(sleep_until(Instant::now() + LOOK_MAX)), is_probed: false });
+        let gone = self.poll_unread_look(&mut look, context);
+        self.unread_look = Some(look);
+        gone
+    }
+
+    fn poll_unread_look(&mut self, look: &mut UnreadLook, context: &mut Context<'_>) -> Poll<io::Error> {
+        let may_half_close = S::MAY_HALF_CLOSE && self.progress.is_http_11();
+        loop {
+            ready!(look.next.as_mut().poll(context));
+            look.next.as_mut().reset(Instant::now() + LOOK_MAX);
+            match PeerState::of(self.stream.descriptor()) {
+                PeerState::Writing => {}
+                PeerState::Finished if may_half_close => {
+                    if !look.is_probed {
+                        if let Err(error) = ready!(self.poll_probe(context)) {
+                            return Poll::Ready(error);
+                        }
+                        look.is_probed = true;
+                    }
+                }
+                PeerState::Finished | PeerState::Gone => return Poll::Ready(io::ErrorKind::ConnectionReset.into()),
+            }
+        }
+    }
+
     fn note_write(&mut self, bytes: usize, written: &Poll<io::Result<usize>>) {
         self.is_write_blocked = !matches!(written, Poll::Ready(Ok(written)) if *written == bytes);
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for HalfCloseStream<S> {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        if this.look.is_none() {
+impl<S: Socket> HalfCloseStream<S> {
+    fn poll_read_or_end(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.look.is_none() {
             let before = into.filled().len();
-            ready!(Pin::new(&mut this.stream).poll_read(context, into))?;
+            ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
             if into.filled().len() > before {
                 return Poll::Ready(Ok(()));
             }
         }
-        if into.remaining() == 0 || !this.hides_end() {
+        if into.remaining() == 0 || !self.hides_end() {
             return Poll::Ready(Ok(()));
         }
-        this.poll_gone(context)
+        self.poll_gone(context)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HalfCloseStream<S> {
+impl<S: Socket> AsyncRead for HalfCloseStream<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = self.poll_read_or_end(context, into);
+        self.is_read_pending = read.is_pending();
+        read
+    }
+}
+
+impl<S: Socket> AsyncWrite for HalfCloseStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.note_write(bytes.len(), &written);
@@ -248,6 +368,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HalfCloseStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if self.is_read_pending || !self.progress.is_answering() {
+            self.unread_look = None;
+        } else if let Poll::Ready(gone) = self.poll_unread_gone(context) {
+            return Poll::Ready(Err(gone));
+        }
         if flushed.is_ready() && self.look.is_some() && !self.hides_end() {
             // hyper waits for input, and does not know that there is none.
             context.waker().wake_by_ref();

@@ -25,21 +25,18 @@ pub(crate) async fn answer(State(desk): State<Arc<Desk>>, caller: Caller, reques
     let body = whole(body).await?;
     head.extensions.insert(tools::Caller::new(&caller.key, caller.worker_group().unwrap_or(LABEL)));
     let bodies = Arc::clone(&desk.bodies);
-    let start = |body: Bytes, mut memory: MemoryLease| async move {
-        let body_bytes = body.len();
+    let start = |body: Bytes, memory: MemoryLease| async move {
+        // The MCP library keeps the head for as long as it works on the message, also when its caller has left.
+        head.extensions.insert(Arc::new(memory));
         let answering = async move { desk.mcp.answer(Request::from_parts(head, Body::from(body))).await };
-        let started = StartedAnswer::poll(answering);
-        // The arguments remain in memory. The call may have been sent, so this must not fail: it only shrinks the lease.
-        memory.resize(body_bytes)?;
-        Ok((started, memory))
+        Ok(StartedAnswer::poll(answering))
     };
-    let (started, memory) = bodies.work(body, &caller.key, start).await?;
+    let started = bodies.work(body, &caller.key, start).await?;
     let mut revocation = caller.revocation;
     let response = tokio::select! {
         response = started.finish() => response,
         () = revocation.done() => return Err(Error::new(Code::KeyInvalid, "this key was revoked")),
     };
-    drop(memory);
     let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
     let response = response.map(Body::new);
     Ok(if is_stream { until_revoked(response, revocation) } else { response })

@@ -17,6 +17,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// One key may hold the budget divided by this.
 const KEY_SHARE_DIVISOR: usize = 2;
 
+/// One key may hold the budget divided by this even where others hold all of it: enough for a short request.
+const KEY_RESERVE_DIVISOR: usize = 4096;
+
 /// Counts what requests hold.
 pub(crate) struct MemoryBudget {
     bytes_max: usize,
@@ -27,6 +30,12 @@ pub(crate) struct MemoryBudget {
 struct UsedMemory {
     bytes: usize,
     by_key: HashMap<Arc<str>, usize>,
+}
+
+impl UsedMemory {
+    fn of_key(&self, key: &Arc<str>) -> usize {
+        self.by_key.get(key).copied().unwrap_or_default()
+    }
 }
 
 /// Memory that one request or WebSocket has taken from the budget. Dropped, it goes back.
@@ -55,27 +64,32 @@ impl MemoryBudget {
 impl MemoryLease {
     /// Makes it this large, or leaves it as it is if the budget does not allow that. A smaller lease is always allowed.
     pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), Error> {
-        let mut used = lock(&self.budget.used);
-        let others = used.bytes - self.bytes;
-        let of_key = used.by_key.get(&self.key).copied().unwrap_or_default() - self.bytes;
+        let budget = Arc::clone(&self.budget);
+        let mut used = lock(&budget.used);
         if bytes > self.bytes {
-            let bytes_max = self.budget.bytes_max;
+            let bytes_max = budget.bytes_max;
             self.check_can_fit(bytes)?;
-            if others.saturating_add(bytes) > bytes_max {
+            let of_key = (used.of_key(&self.key) - self.bytes).saturating_add(bytes);
+            let of_all = (used.bytes - self.bytes).saturating_add(bytes);
+            if of_all > bytes_max && of_key > bytes_max / KEY_RESERVE_DIVISOR {
                 return Err(memory_exhausted());
             }
-            if of_key.saturating_add(bytes) > bytes_max / KEY_SHARE_DIVISOR {
+            if of_key > bytes_max / KEY_SHARE_DIVISOR {
                 let why = "the requests of this key hold as much memory as they may; try again soon";
                 return Err(Error::new(Code::MemoryExhausted, why).retry_after(RETRY));
             }
         }
-        used.bytes = others + bytes;
-        match of_key + bytes {
+        self.set(&mut used, bytes);
+        Ok(())
+    }
+
+    fn set(&mut self, used: &mut UsedMemory, bytes: usize) {
+        used.bytes = used.bytes - self.bytes + bytes;
+        match used.of_key(&self.key) - self.bytes + bytes {
             0 => drop(used.by_key.remove(&self.key)),
             held => drop(used.by_key.insert(Arc::clone(&self.key), held)),
         }
         self.bytes = bytes;
-        Ok(())
     }
 
     /// Fails if one key can never hold so many bytes.
@@ -120,10 +134,12 @@ impl MemoryLease {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// The text as bytes that hold the lease, which becomes as large as they are, until they are sent.
-    pub(crate) fn hold_text(mut self, text: String) -> Result<Bytes, Error> {
-        self.resize(text.len())?;
-        Ok(self.hold(text.into_bytes()))
+    /// The text of an answer as bytes that hold the lease until they are sent. The lease becomes as large as they are, even
+    /// beyond the budget: the answer is made, and a refusal would take it from its caller.
+    pub(crate) fn hold_text(mut self, text: String) -> Bytes {
+        let budget = Arc::clone(&self.budget);
+        self.set(&mut lock(&budget.used), text.len());
+        self.hold(text.into_bytes())
     }
 
     /// The buffer as bytes that hold the lease for as long as any part of them is kept.
@@ -204,13 +220,34 @@ mod tests {
         let budget = Arc::new(MemoryBudget::new(100));
         let mut lease = budget.lease(&"a".into());
         assert_eq!(message(lease.resize(50)), "ok");
-        let bytes = lease.hold_text("12345".to_owned()).unwrap();
+        let bytes = lease.hold_text("12345".to_owned());
         assert_eq!((&bytes[..], budget.used()), (&b"12345"[..], 5));
         let rest = bytes.slice(3..);
         drop(bytes);
         assert_eq!(budget.used(), 5);
         drop(rest);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn an_answer_counts_even_beyond_the_budget() {
+        let budget = Arc::new(MemoryBudget::new(10));
+        let bytes = budget.lease(&"a".into()).hold_text("x".repeat(20));
+        assert_eq!(budget.used(), 20);
+        assert!(budget.lease(&"b".into()).resize(1).is_err());
+        drop(bytes);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_key_has_room_for_a_short_request_when_others_hold_everything() {
+        let budget = Arc::new(MemoryBudget::new(3 * KEY_RESERVE_DIVISOR));
+        let mut leases = ["a", "b", "c"].map(|key| budget.lease(&key.into()));
+        for lease in &mut leases[..2] {
+            lease.resize(3 * KEY_RESERVE_DIVISOR / KEY_SHARE_DIVISOR).unwrap();
+        }
+        assert!(leases[2].resize(4).is_err());
+        leases[2].resize(3).unwrap();
     }
 
     #[test]

@@ -99,12 +99,13 @@ async fn told(desk: &Arc<Desk>, caller: &Caller, draft: Draft, progress: Progres
             // Nobody says so when the server ends; the next start finds what is stored.
             desk.responses.run(responding).await.unwrap_or(Ok(()))?;
             Ok(match delivery {
-                Delivery::Whole => json_response(object),
+                Delivery::Whole => json_response(desk.bodies.memory().lease(&caller.key).hold_text(object)),
                 _ => stream_response(Body::from_stream(events)),
             })
         }
         (Place::Here, Delivery::Whole) => {
-            Ok(json_response(draft.make(desk, caller, progress, Audience::AtTheEnd).finish().await?))
+            let object = draft.make(desk, caller, progress, Audience::AtTheEnd).finish().await?;
+            Ok(json_response(desk.bodies.memory().lease(&caller.key).hold_text(object)))
         }
         (Place::Here, _) => {
             let mut responding = draft.make(desk, caller, progress, Audience::Now);

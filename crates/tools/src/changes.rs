@@ -16,6 +16,9 @@ use crate::post::lock;
 /// Resources that one caller may be told of: each is asked of its server by itself.
 pub(crate) const SUBSCRIBED_MAX: usize = 256;
 
+/// The longest address of a resource that a caller may be told of: it is held for as long as the caller listens.
+pub(crate) const SUBSCRIBED_URI_BYTES_MAX: usize = 4096;
+
 /// The number of a change.
 pub(crate) type Change = u64;
 
@@ -33,7 +36,8 @@ impl Subscriptions {
     /// Says whether there was room for it.
     pub(crate) fn subscribe(&self, uri: &str) -> bool {
         let mut uris = lock(&self.uris);
-        let has_room = uris.len() < SUBSCRIBED_MAX || uris.contains(uri);
+        let is_short = uri.len() <= SUBSCRIBED_URI_BYTES_MAX;
+        let has_room = is_short && (uris.len() < SUBSCRIBED_MAX || uris.contains(uri));
         if has_room && uris.insert(uri.to_owned()) {
             self.shared.subscribe(uri);
         }

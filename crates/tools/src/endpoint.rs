@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::asking::{Asking, Outcome};
 use crate::caller::Caller;
 use crate::calling::{Called, Calling};
-use crate::changes::{SUBSCRIBED_MAX, Subscriptions};
+use crate::changes::{SUBSCRIBED_MAX, SUBSCRIBED_URI_BYTES_MAX, Subscriptions};
 use crate::connection::CallError;
 use crate::face::Face;
 use crate::handshake::Era;
@@ -373,7 +373,10 @@ impl ServerHandler for Endpoint {
         self.caller(&context)?;
         self.post_of_resource(&request.uri)?;
         if !self.settings.subscriptions.subscribe(&request.uri) {
-            let why = format!("one caller can be told of {SUBSCRIBED_MAX} resources: give up one of them first");
+            let why = format!(
+                "one caller can be told of {SUBSCRIBED_MAX} resources, each with an address of {SUBSCRIBED_URI_BYTES_MAX} bytes at \
+                 most: give up one of them first"
+            );
             return Err(ErrorData::invalid_request(why, None));
         }
         self.begin_telling(context.peer);
@@ -392,6 +395,7 @@ impl ServerHandler for Endpoint {
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         let mut accepted = requested.clone();
         if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.retain(|uri| uri.len() <= SUBSCRIBED_URI_BYTES_MAX);
             uris.truncate(SUBSCRIBED_MAX);
         }
         Some(accepted)

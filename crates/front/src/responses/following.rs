@@ -130,6 +130,10 @@ impl Log {
         let mut new = Vec::new();
         let mut next = next;
         for event in said.events.iter().skip(skipped) {
+            if new.is_empty() && event.len() > PIECE_BYTES_MAX {
+                // Readers share a long one.
+                return Read::Some(event.clone(), next + 1);
+            }
             if !new.is_empty() && new.len() + event.len() > PIECE_BYTES_MAX {
                 break;
             }

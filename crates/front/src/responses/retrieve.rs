@@ -13,6 +13,7 @@ use store::Change;
 use tokio::time::timeout;
 use workers::Turn;
 
+use super::book::Live;
 use super::following::{events_gone, not_in_background};
 use super::json_response;
 use super::limits::CANCEL_TIMEOUT;
@@ -47,7 +48,7 @@ pub(crate) async fn get(
         return Ok(stream_response(Body::from_stream(live.events_after(after, desk.heartbeat)?)));
     }
     match live.filter(|live| !live.status().is_over()) {
-        Some(live) => Ok(json_response(live.object())),
+        Some(live) => as_it_is_now(&desk, &caller, &live),
         None => find(&desk, &caller, &id).await?.into_response(),
     }
 }
@@ -68,8 +69,16 @@ pub(crate) async fn cancel(
     live.cancel();
     match timeout(CANCEL_TIMEOUT, live.over()).await {
         Ok(()) => find(&desk, &caller, &id).await?.into_response(),
-        Err(_) => Ok(json_response(live.object())),
+        Err(_) => as_it_is_now(&desk, &caller, &live),
     }
+}
+
+/// A copy of a response that is being made.
+fn as_it_is_now(desk: &Desk, caller: &Caller, live: &Live) -> Result<Response, Error> {
+    let mut memory = desk.bodies.memory().lease(&caller.key);
+    let object = live.object();
+    memory.resize(object.len())?;
+    Ok(json_response(memory.hold_text(object)))
 }
 
 /// Forgets a response. One that others went on from is part of what they were told: it is only hidden, until they go too.
@@ -132,7 +141,7 @@ pub(crate) async fn input_items(
         Ok(list(record.input(), &page)?.to_string())
     };
     let listed = find_record(&desk, &id, &mut memory, list_input).await?;
-    Ok(json_response(memory.hold_text(listed)?))
+    Ok(json_response(memory.hold_text(listed)))
 }
 
 /// A turn that waits for outputs which nobody can send any more waits in vain.
@@ -153,7 +162,7 @@ struct LeasedResponse {
 
 impl LeasedResponse {
     fn into_response(self) -> Result<Response, Error> {
-        Ok(json_response(self.memory.hold_text(Box::<str>::from(self.response).into())?))
+        Ok(json_response(self.memory.hold_text(Box::<str>::from(self.response).into())))
     }
 }
 

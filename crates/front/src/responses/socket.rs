@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::Response;
+use futures_util::future::OptionFuture;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -155,9 +156,13 @@ impl Connection {
 
     /// The next thing that happens. A response that runs is not disturbed: it ends by itself when its key is revoked.
     async fn next(&mut self) -> Event {
+        let message_timeout = self.desk.bodies.timeout();
+        let late = self.socket.get_ref().message_began().map(|began| sleep_until(began + message_timeout));
+        let late = OptionFuture::from(late);
         if let Some(Running { responding, .. }) = &mut self.running {
             return tokio::select! {
                 biased;
+                Some(()) = late => Event::Over(End::MessageTimeout),
                 message = self.socket.next() => Event::Heard(message),
                 told = responding.next() => Event::Told(told.and_then(Result::ok)),
             };
@@ -169,6 +174,7 @@ impl Connection {
             () = self.caller.revocation.done() => Event::Over(End::Revoked),
             () = sleep_until(self.opened + limits.websocket_age_max) => Event::Over(End::TooOld(limits.websocket_age_max)),
             () = sleep_until(self.rested + limits.websocket_idle_timeout) => Event::Over(End::Idle),
+            Some(()) = late => Event::Over(End::MessageTimeout),
             message = self.socket.next() => Event::Heard(message),
             () = tokio::time::sleep(self.desk.heartbeat) => Event::Quiet,
         }
@@ -211,7 +217,7 @@ impl Connection {
             }
             Event::Heard(Some(Ok(Message::Pong(payload)))) => {
                 self.socket.get_mut().discount_control_frame(payload.len());
-                Ok(())
+                self.ping_rate.count_pong(Instant::now()).map_err(|PingFlood| End::PingFlood)
             }
             Event::Heard(Some(Ok(Message::Frame(_)))) => Ok(()),
             Event::Heard(Some(Ok(Message::Close(_))) | None) => Err(End::Left),
@@ -302,6 +308,9 @@ impl Connection {
     /// Sends frames and waits until they are taken.
     async fn send(&mut self, frames: impl IntoIterator<Item = Message>) -> Result<(), End> {
         for frame in frames {
+            if frame.is_ping() {
+                self.ping_rate.begin_ping();
+            }
             self.socket.feed(frame).await.map_err(|_| End::Left)?;
         }
         self.socket.flush().await.map_err(|_| End::Left)

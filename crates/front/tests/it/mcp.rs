@@ -7,6 +7,7 @@ use testkit::HANG_TIMEOUT;
 use tokio::time::timeout;
 
 use crate::http::{Answer, Caller, Events, exchange};
+use crate::memory::until_memory;
 use crate::support::House;
 
 const LEGACY: &str = "2025-11-25";
@@ -76,7 +77,13 @@ impl Legacy {
 }
 
 /// A request that stands for itself.
-async fn modern(caller: &Caller, path: &str, method: &str, mut params: Value) -> Answer {
+async fn modern(caller: &Caller, path: &str, method: &str, params: Value) -> Answer {
+    let (headers, body) = modern_request(method, params);
+    send(caller, &format!("POST {path}"), &headers, &body).await
+}
+
+/// The headers and the body of one.
+fn modern_request(method: &str, mut params: Value) -> (String, String) {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
@@ -85,7 +92,7 @@ async fn modern(caller: &Caller, path: &str, method: &str, mut params: Value) ->
     let name = params["name"].as_str().map(|name| format!("mcp-name: {name}\r\n")).unwrap_or_default();
     let headers = format!("mcp-protocol-version: {MODERN}\r\nmcp-method: {method}\r\n{name}");
     let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params }).to_string();
-    send(caller, &format!("POST {path}"), &headers, &body).await
+    (headers, body)
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -112,6 +119,33 @@ async fn callers_of_either_era_use_servers_of_either_era() {
     }
     assert_eq!(send(&caller, "DELETE /mcp", &legacy.headers, "").await.status, 204);
     assert_eq!(legacy.ask("tools/list", json!({})).await.status, 404, "it has left");
+    house.stop().await;
+}
+
+/// A legacy call goes on with its session when its caller has left.
+#[tokio::test]
+async fn a_call_counts_against_the_memory_budget_until_it_is_over() {
+    const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
+    let house = House::with_tools(&["dual"]).await;
+    let caller = house.caller(&[Scope::Tools]).await;
+    let legacy = Legacy::open(&caller).await;
+    let long = "x".repeat(1_000_000);
+    let call = json!({ "name": "dual__hang", "arguments": {}, "_meta": { "text": long } });
+    let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call }).to_string();
+    let stream = caller.stream("/mcp", &format!("{ACCEPT}{}", legacy.headers), &call).await;
+    until_memory(&house, |bytes| bytes >= 1_000_000).await;
+    drop(stream);
+    assert_eq!(legacy.call("dual__echo", json!({ "text": "x" })).await["content"][0]["text"], "x");
+    until_memory(&house, |bytes| bytes >= 1_000_000).await;
+    assert_eq!(send(&caller, "DELETE /mcp", &legacy.headers, "").await.status, 204);
+    until_memory(&house, |bytes| bytes == 0).await;
+
+    let wanted = json!({ "notifications": { "resourceSubscriptions": [format!("x:{long}")] } });
+    let (headers, body) = modern_request("subscriptions/listen", wanted);
+    let stream = caller.stream("/mcp", &format!("{ACCEPT}{headers}"), &body).await;
+    until_memory(&house, |bytes| bytes >= 1_000_000).await;
+    drop(stream);
+    until_memory(&house, |bytes| bytes == 0).await;
     house.stop().await;
 }
 

@@ -28,7 +28,7 @@ async fn house_with_memory(memory_bytes_max: usize) -> House {
 }
 
 /// Waits until requests hold at least, or no more than, so many bytes.
-async fn until_memory(house: &House, is_enough: impl Fn(usize) -> bool) {
+pub(crate) async fn until_memory(house: &House, is_enough: impl Fn(usize) -> bool) {
     until_metric(house, "switchboard_request_memory_bytes", is_enough).await;
 }
 
@@ -302,28 +302,28 @@ async fn what_websockets_remember_counts_and_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_websocket_that_floods_pings_is_closed() {
+async fn a_websocket_that_floods_pings_or_pongs_is_closed() {
     let house = House::open().await;
-    let mut frames = house.operator.frames().await;
-    for _ in 0..101 {
-        frames.send(Message::Ping(Vec::new().into())).await;
+    for control_frame in [Message::Ping(Vec::new().into()), Message::Pong(Vec::new().into())] {
+        let mut frames = house.operator.frames().await;
+        for _ in 0..101 {
+            frames.send(control_frame.clone()).await;
+        }
+        assert_eq!(frames.closed().await, Some(1008));
     }
-    assert_eq!(frames.closed().await, Some(1008));
     house.stop().await;
 }
 
 #[tokio::test]
-async fn pongs_do_not_fill_the_memory_budget() {
-    let house = house_with_memory(2 * MIB).await;
+async fn a_websocket_message_that_never_ends_is_given_up() {
+    let requests = RequestLimits { body_timeout: Duration::from_millis(200), ..RequestLimits::default() };
+    let settings = Settings { requests, heartbeat: Duration::from_millis(100), ..Settings::default() };
+    let house = House::with(settings, approvals::Settings::default()).await;
     let mut frames = house.operator.frames().await;
-    // 1.26 MB with payloads and 1.2 MB of headers alone; the budget allows one key 1 MiB.
-    for _ in 0..10_000 {
-        frames.send(Message::Pong(vec![b'x'; 120].into())).await;
-    }
-    for _ in 0..200_000 {
-        frames.send(Message::Pong(Vec::new().into())).await;
-    }
-    frames.answer(json!({"model": "quiet", "input": "[[text]]"})).await;
+    frames.send(Message::Frame(Frame::message(vec![b' '; 1000], OpCode::Data(Data::Text), false))).await;
+    assert_eq!(frames.error().await, "408 body_timeout");
+    assert_eq!(frames.closed().await, Some(1008));
+    until_memory(&house, |bytes| bytes == 0).await;
     house.stop().await;
 }
 
@@ -345,6 +345,22 @@ async fn a_caller_that_half_closes_gets_its_answer() {
         timeout(HANG_TIMEOUT, stream.read_to_string(&mut answer)).await.expect("the connection ends").unwrap();
         assert!(answer.contains("HTTP/1.1 200 OK") && answer.contains(last), "{answer}");
     }
+    house.stop().await;
+}
+
+/// The second request waits behind the first, and hides from the server for a while that nothing follows.
+#[tokio::test]
+async fn a_caller_that_half_closes_behind_two_requests_gets_both_answers() {
+    let house = House::open().await;
+    let both =
+        format!("{}{}", post(&house.operator, &chat("[[slow 3 700]]")), post(&house.operator, &chat("[[text]]")));
+    let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
+    stream.write_all(both.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    timeout(HANG_TIMEOUT, stream.read_to_string(&mut answer)).await.expect("the connection ends").unwrap();
+    assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 2, "{answer}");
+    assert!(answer.contains("s2 ") && answer.contains("Hello from mock."), "{answer}");
     house.stop().await;
 }
 
@@ -452,12 +468,12 @@ async fn a_caller_that_closes_is_gone_whether_it_waits_for_a_whole_answer_or_rea
     // No heartbeat finds it out.
     let settings = Settings { heartbeat: 10 * HANG_TIMEOUT, ..Settings::default() };
     let house = House::with(settings, approvals::Settings::default()).await;
-    for stream in [false, true] {
+    for (stream, behind) in [(false, ""), (true, ""), (false, "G"), (false, "GET /healthz HTTP/1.1\r\n\r\n")] {
         let messages = json!([{"role": "user", "content": "[[hang]]"}]);
         let body = json!({"model": "quiet", "messages": messages, "stream": stream}).to_string();
         let mut caller = TcpStream::connect(house.operator.address).await.unwrap();
         // One that was answered before, on the same connection, makes no difference.
-        let both = format!("{}{}", post(&house.operator, &chat("[[text]]")), post(&house.operator, &body));
+        let both = format!("{}{}{behind}", post(&house.operator, &chat("[[text]]")), post(&house.operator, &body));
         caller.write_all(both.as_bytes()).await.unwrap();
         let last = if stream { "event-stream" } else { "Hello from mock." };
         let mut answer = Vec::new();

@@ -35,8 +35,10 @@ pub(super) enum End {
     NoText,
     /// What came is no WebSocket's.
     NoProtocol,
-    /// It sent too many pings.
+    /// It sent too many pings or pongs.
     PingFlood,
+    /// A message did not come to its end in time.
+    MessageTimeout,
     /// There was no memory for a message.
     MemoryExhausted,
 }
@@ -83,7 +85,15 @@ impl End {
 
     /// Whether nothing can be read any more, though something may come.
     fn is_of_what_came(&self) -> bool {
-        matches!(self, Self::TooLong(_) | Self::NoText | Self::NoProtocol | Self::PingFlood | Self::MemoryExhausted)
+        matches!(
+            self,
+            Self::TooLong(_)
+                | Self::NoText
+                | Self::NoProtocol
+                | Self::PingFlood
+                | Self::MessageTimeout
+                | Self::MemoryExhausted
+        )
     }
 
     fn error(&self) -> Option<Error> {
@@ -102,6 +112,9 @@ impl End {
             Self::TooLong(max) => {
                 Some(Error::new(Code::BodyTooLarge, format!("the message is longer than {max} bytes; send less")))
             }
+            Self::MessageTimeout => {
+                Some(Error::new(Code::BodyTimeout, "the message took too long to arrive; send it at once"))
+            }
             Self::MemoryExhausted => Some(memory_exhausted()),
             Self::Left | Self::Stopped | Self::Idle | Self::NoText | Self::NoProtocol | Self::PingFlood => None,
         }
@@ -119,6 +132,7 @@ impl End {
             Self::NoText => Some((CloseCode::Invalid, "text must be UTF-8")),
             Self::NoProtocol => Some((CloseCode::Protocol, "this is not how WebSockets speak")),
             Self::PingFlood => Some((CloseCode::Policy, "too many pings")),
+            Self::MessageTimeout => Some((CloseCode::Policy, "the message took too long to arrive")),
             Self::MemoryExhausted => Some((CloseCode::Again, "the server is out of memory for requests")),
         }
     }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 
 use crate::memory_budget::MemoryLease;
 
@@ -17,13 +18,15 @@ pub(super) struct MeteredStream<S> {
     stream: S,
     /// How much was received of the message that is not complete.
     received_bytes: usize,
+    /// When the first of these bytes came.
+    message_began: Option<Instant>,
     /// Of the library's buffer.
     buffer: MemoryLease,
 }
 
 impl<S> MeteredStream<S> {
     pub(super) fn new(stream: S, buffer: MemoryLease) -> Self {
-        Self { stream, received_bytes: 0, buffer }
+        Self { stream, received_bytes: 0, message_began: None, buffer }
     }
 
     /// The stream itself: what is read of it is not counted.
@@ -34,11 +37,18 @@ impl<S> MeteredStream<S> {
     /// Takes a control frame off the received bytes: it is part of no message, and nothing keeps it.
     pub(super) fn discount_control_frame(&mut self, payload_bytes: usize) {
         self.received_bytes = self.received_bytes.saturating_sub(CONTROL_HEADER_BYTES + payload_bytes);
+        self.message_began.take_if(|_| self.received_bytes == 0);
     }
 
     /// A message was received as a whole, and another begins.
     pub(super) fn begin_message(&mut self) {
         self.received_bytes = 0;
+        self.message_began = None;
+    }
+
+    /// When the message began that is not complete.
+    pub(super) fn message_began(&self) -> Option<Instant> {
+        self.message_began
     }
 }
 
@@ -47,6 +57,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
         let before = into.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
         self.received_bytes += into.filled().len() - before;
+        self.message_began.get_or_insert_with(Instant::now);
         let received_bytes = self.received_bytes;
         Poll::Ready(self.buffer.grow_to(received_bytes).map_err(|_| io::ErrorKind::OutOfMemory.into()))
     }

@@ -54,7 +54,12 @@ fn set_front(section: &mut SectionReader<'_, '_>, limits: &mut Limits) {
         "How long other responses than turns may go on at the end.",
     );
     section.set(&mut requests.body_bytes_max, "body_bytes_max", &bytes, "The longest request body.");
-    section.set(&mut requests.body_timeout, "body_timeout", &moments, "How long it may take to arrive.");
+    section.set(
+        &mut requests.body_timeout,
+        "body_timeout",
+        &moments,
+        "How long it, or a message of a WebSocket, may take to arrive.",
+    );
     section.set(
         &mut requests.memory_bytes_max,
         "memory_bytes_max",
