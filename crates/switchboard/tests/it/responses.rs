@@ -200,9 +200,9 @@ fn age(state: &State, id: &Value, days: i64) {
 #[test]
 fn a_start_with_the_clock_far_ahead_keeps_what_has_not_expired() {
     let state = State::new();
-    // To the server, this is a clock that is 400 days ahead.
+    // To the server, this is a clock that is 200 days ahead.
     let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
-    let wall_ms = i64::try_from(now_ms).unwrap() - 400 * DAY_MS;
+    let wall_ms = i64::try_from(now_ms).unwrap() - 200 * DAY_MS;
     with_store(&state, |store| async move {
         let reading = store::ClockReading { wall_ms, watched: Duration::ZERO };
         assert_eq!(store.observe_clock(reading).await.unwrap(), wall_ms);
@@ -211,8 +211,8 @@ fn a_start_with_the_clock_far_ahead_keeps_what_has_not_expired() {
     let request = json!({"model": "codex", "input": "[[text]]"});
     let (new, expired) = (respond(&served, &request), respond(&served, &request));
     served.stop();
-    age(&state, &new["id"], 400);
-    age(&state, &expired["id"], 440);
+    age(&state, &new["id"], 200);
+    age(&state, &expired["id"], 240);
     let served = serve(&state, "stdio");
     let path = format!("/v1/responses/{}", expired["id"].as_str().unwrap());
     served.wait_until("what had expired is removed", |served| served.get(&path).starts_with("HTTP/1.1 404"));
