@@ -33,6 +33,9 @@ const INTERIM_RESPONSE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// What no reader takes for an event.
 const COMMENT: &[u8] = b":\n\n";
 
+/// How often something is written that a peer refuses which is gone, where nothing else is written.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+
 /// When to look whether the peer has refused what was written: doubled from the first to the second.
 const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_MAX: Duration = Duration::from_secs(1);
@@ -252,13 +255,14 @@ pub(crate) struct HalfCloseStream<S> {
 
 struct UnreadLook {
     next: Pin<Box<Sleep>>,
-    /// Whether something was written that a peer refuses which is gone.
-    is_probed: bool,
+    probe_at: Instant,
+    has_peer_finished: bool,
 }
 
 struct PeerLook {
     next: Pin<Box<Sleep>>,
     wait: Duration,
+    probe_at: Instant,
 }
 
 impl<S: Socket> HalfCloseStream<S> {
@@ -277,20 +281,27 @@ impl<S: Socket> HalfCloseStream<S> {
         if self.look.is_none() {
             ready!(self.poll_probe(context))?;
             self.progress.half_close();
-            let next = Box::pin(sleep_until(Instant::now() + LOOK_MIN));
-            self.look = Some(PeerLook { next, wait: LOOK_MIN });
+            let now = Instant::now();
+            let next = Box::pin(sleep_until(now + LOOK_MIN));
+            self.look = Some(PeerLook { next, wait: LOOK_MIN, probe_at: now + PROBE_INTERVAL });
         }
         loop {
             let look = self.look.as_mut().expect("it was just set");
             ready!(look.next.as_mut().poll(context));
             // Writes nothing, but fails once the peer has refused what was written before.
             ready!(Pin::new(&mut self.stream).poll_write(context, &[]))?;
+            let now = Instant::now();
             look.wait = (look.wait * 2).min(LOOK_MAX);
-            look.next.as_mut().reset(Instant::now() + look.wait);
+            look.next.as_mut().reset(now + look.wait);
+            if now >= look.probe_at {
+                look.probe_at = now + PROBE_INTERVAL;
+                ready!(self.poll_probe(context))?;
+            }
         }
     }
 
-    /// Writes something that a peer refuses which is gone, and that one ignores which is not.
+    /// Writes something that a peer refuses which is gone, and that one ignores which is not: clients skip any number of interim
+    /// responses.
     fn poll_probe(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.progress.has_response() || self.is_write_blocked {
             return Poll::Ready(Ok(()));
@@ -301,10 +312,12 @@ impl<S: Socket> HalfCloseStream<S> {
 
     /// Waits until the peer is gone of which hyper reads nothing.
     fn poll_unread_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
-        let mut look = self
-            .unread_look
-            .take()
-            .unwrap_or_else(|| UnreadLook { next: Box::pin(sleep_until(Instant::now() + LOOK_MAX)), is_probed: false });
+        let now = Instant::now();
+        let mut look = self.unread_look.take().unwrap_or_else(|| UnreadLook {
+            next: Box::pin(sleep_until(now + LOOK_MAX)),
+            probe_at: now + PROBE_INTERVAL,
+            has_peer_finished: false,
+        });
         let gone = self.poll_unread_look(&mut look, context);
         self.unread_look = Some(look);
         gone
@@ -314,18 +327,25 @@ impl<S: Socket> HalfCloseStream<S> {
         let may_half_close = S::MAY_HALF_CLOSE && self.progress.is_http_11();
         loop {
             ready!(look.next.as_mut().poll(context));
-            look.next.as_mut().reset(Instant::now() + LOOK_MAX);
+            let now = Instant::now();
+            look.next.as_mut().reset(now + LOOK_MAX);
             match PeerState::of(self.stream.descriptor()) {
-                PeerState::Writing => {}
-                PeerState::Finished if may_half_close => {
-                    if !look.is_probed {
-                        if let Err(error) = ready!(self.poll_probe(context)) {
-                            return Poll::Ready(error);
-                        }
-                        look.is_probed = true;
-                    }
+                PeerState::Finished if !may_half_close => {
+                    return Poll::Ready(io::ErrorKind::ConnectionReset.into());
                 }
-                PeerState::Finished | PeerState::Gone => return Poll::Ready(io::ErrorKind::ConnectionReset.into()),
+                PeerState::Gone => return Poll::Ready(io::ErrorKind::ConnectionReset.into()),
+                PeerState::Finished if !look.has_peer_finished => {
+                    look.has_peer_finished = true;
+                    look.probe_at = now;
+                }
+                // What it has sent may fill the buffers, so that its end does not arrive.
+                PeerState::Finished | PeerState::Writing => {}
+            }
+            if now >= look.probe_at && self.progress.is_http_11() {
+                look.probe_at = now + PROBE_INTERVAL;
+                if let Err(error) = ready!(self.poll_probe(context)) {
+                    return Poll::Ready(error);
+                }
             }
         }
     }

@@ -33,7 +33,7 @@ pub(crate) async fn create(State(desk): State<Arc<Desk>>, caller: Caller, body: 
     let key = Arc::clone(&caller.key);
     let make = move |body: Bytes, memory: MemoryLease| async move {
         let (id, conversation) = new_conversation(&body)?;
-        Ok((change(&key, &id, &conversation, None), conversation.to_object(&id), memory))
+        Ok((change(&key, &id, to_json(&conversation), None), conversation.to_object(&id), memory))
     };
     let (change, object, _memory) = desk.bodies.work(body, &caller.key, make).await?;
     write(&desk, change).await?;
@@ -75,11 +75,11 @@ pub(crate) async fn update(
     let read = |body: Bytes, memory| async move { ParsedBody::read(&body, memory) };
     let ParsedBody { value, memory: _body_memory } = desk.bodies.work(body, &caller.key, read).await?;
     let _locked = lock(&desk, &caller.key, &id)?;
-    let LoadedConversation { conversation, row, memory } = find(&desk, &id, lease(&desk, &caller)).await?;
+    let LoadedConversation { conversation, last, memory } = find(&desk, &id, lease(&desk, &caller)).await?;
     let (key, bytes) = (Arc::clone(&caller.key), memory.bytes());
     let make = async move {
         let changed = Conversation { metadata: metadata(Fields::of(&value)?)?, ..conversation };
-        Ok((change(&key, &id, &changed, row.previous), changed.to_object(&id)))
+        Ok((change(&key, &id, to_json(&changed), last), changed.to_object(&id)))
     };
     let (change, object) = desk.bodies.threads().run(&caller.key, bytes, make).await?;
     write(&desk, change).await?;
@@ -110,13 +110,13 @@ pub(crate) async fn items(
     Path(id): Path<String>,
     Asked(page): Asked<Page>,
 ) -> Result<Response, Error> {
-    let LoadedConversation { conversation, row, mut memory } = find(&desk, &id, lease(&desk, &caller)).await?;
+    let LoadedConversation { conversation, last, mut memory } = find(&desk, &id, lease(&desk, &caller)).await?;
     let mut all = conversation.items;
     let list_all = move |items: Vec<Value>, _| {
         all.extend(items);
         list(all, &page).map(|listed| listed.to_string())
     };
-    let listed = load_items_back_from(&desk, row.previous, &mut memory, list_all).await??;
+    let listed = load_items_back_from(&desk, last, &mut memory, list_all).await??;
     Ok(json_response(memory.hold_text(listed)))
 }
 
@@ -146,8 +146,12 @@ fn not_found(id: &str) -> Error {
     Error::new(Code::ConversationNotFound, format!("Conversation with id '{id}' not found."))
 }
 
+pub(super) fn to_json(conversation: &Conversation) -> String {
+    serde_json::to_string(conversation).expect("JSON can be written")
+}
+
 /// It as it is now.
-fn change(key: &str, id: &str, conversation: &Conversation, last: Option<String>) -> Change {
+pub(super) fn change(key: &str, id: &str, json: String, last: Option<String>) -> Change {
     Change::Response(store::Response {
         id: id.into(),
         key: key.into(),
@@ -155,14 +159,10 @@ fn change(key: &str, id: &str, conversation: &Conversation, last: Option<String>
         turn: String::new(),
         previous: last,
         status: STATUS.into(),
-        body: serde_json::to_string(conversation).expect("JSON can be written"),
-        created_at: unix_milliseconds(),
+        body: json,
+        created_at: i64::try_from(crate::unix_seconds()).unwrap_or(i64::MAX).saturating_mul(1000),
         expires_at: None,
     })
-}
-
-pub(super) fn unix_milliseconds() -> i64 {
-    i64::try_from(crate::unix_seconds()).unwrap_or(i64::MAX).saturating_mul(1000)
 }
 
 async fn write(desk: &Desk, change: Change) -> Result<(), Error> {

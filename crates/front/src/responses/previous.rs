@@ -87,7 +87,7 @@ pub(super) async fn read(
         Some(id) => Some(Talk::begin(desk, id, desk.bodies.memory().lease(&caller.key)).await?),
         None => None,
     };
-    let last = talk.as_ref().and_then(|talk| talk.loaded.row.previous.clone());
+    let last = talk.as_ref().and_then(|talk| talk.loaded.last.clone());
     let sought = links.previous.as_deref().filter(|_| remembered.is_none());
     let answered = match sought.map(str::to_owned).or(last) {
         Some(id) => load_response(desk, id, memory, Answered::read).await?.flatten(),
@@ -102,7 +102,7 @@ pub(super) async fn read(
     memory.grow_by(references(&body["input"]).filter_map(item).map(|item| item.bytes).sum())?;
     let request = ResponseRequest::read(&body, &|id| Some(item(id)?.value.clone()))?;
     drop(body);
-    let previous = links.previous.as_deref().or(talk.as_ref().and_then(|talk| talk.loaded.row.previous.as_deref()));
+    let previous = links.previous.as_deref().or(talk.as_ref().and_then(|talk| talk.loaded.last.as_deref()));
     let begins_with = talk.as_ref().map(|talk| Arc::clone(&talk.loaded));
     let before = match (previous, remembered) {
         (None, _) => {

@@ -26,8 +26,8 @@ use crate::openai::responses::request::Links;
 /// A conversation, and the memory that it takes.
 pub(super) struct LoadedConversation {
     pub(super) conversation: Conversation,
-    /// As it is stored: with its last response in the place of the previous one.
-    pub(super) row: store::Response,
+    /// The id of its last response.
+    pub(super) last: Option<String>,
     pub(super) memory: MemoryLease,
 }
 
@@ -139,17 +139,16 @@ pub(super) async fn load_conversation(
     mut memory: MemoryLease,
 ) -> Result<Option<LoadedConversation>, Error> {
     let parse = |row: store::Response, memory: &mut MemoryLease| {
-        // The row is held too, and copied when the conversation continues.
-        let bytes = tree_bytes(&row.body) + 2 * row.body.len();
+        let bytes = tree_bytes(&row.body);
         memory.grow_by(bytes)?;
         let conversation: Option<Conversation> = serde_json::from_str(&row.body).ok();
-        Ok(conversation.map(|conversation| (conversation, row, bytes)))
+        Ok(conversation.map(|conversation| (conversation, row.previous, bytes)))
     };
-    let Some((conversation, row, bytes)) = load_one(desk, id, &mut memory, parse).await?.flatten() else {
+    let Some((conversation, last, bytes)) = load_one(desk, id, &mut memory, parse).await?.flatten() else {
         return Ok(None);
     };
     memory.resize(bytes)?;
-    Ok(Some(LoadedConversation { conversation, row, memory }))
+    Ok(Some(LoadedConversation { conversation, last, memory }))
 }
 
 /// Loads the output items of these responses, by id. Those beyond the limit are left out, as if there were none.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use store::Change;
 
 use super::book::Locked;
-use super::conversations::{find, lock, unix_milliseconds};
+use super::conversations::{change, find, lock, to_json};
 use super::stored::LoadedConversation;
 use crate::Desk;
 use crate::error::Error;
@@ -14,6 +14,9 @@ use crate::memory_budget::MemoryLease;
 /// Dropped, it is free for the next.
 pub(super) struct Talk {
     pub(super) loaded: Arc<LoadedConversation>,
+    json: String,
+    id: Box<str>,
+    key: Arc<str>,
     _locked: Locked,
 }
 
@@ -21,24 +24,24 @@ impl Talk {
     /// Takes the conversation of this lease's key for one response. It counts against the lease, which is kept for as long.
     pub(super) async fn begin(desk: &Desk, id: &str, memory: MemoryLease) -> Result<Self, Error> {
         let about = |error: Error| error.about("conversation");
-        let locked = lock(desk, memory.key(), id).map_err(about)?;
-        let loaded = find(desk, id, memory).await.map_err(about)?;
-        Ok(Self { loaded: Arc::new(loaded), _locked: locked })
+        let key = Arc::clone(memory.key());
+        let locked = lock(desk, &key, id).map_err(about)?;
+        let mut loaded = find(desk, id, memory).await.map_err(about)?;
+        // Here, where large requests are read away from the runtime, and not at the end of the response.
+        let json = to_json(&loaded.conversation);
+        // What is left to be written is a copy.
+        loaded.memory.grow_by(2 * json.len())?;
+        Ok(Self { loaded: Arc::new(loaded), json, id: id.into(), key, _locked: locked })
     }
 
     /// That a response of it is complete: to be written with that response, or it would go on from nothing.
     pub(super) fn gone_on(&self, response: &str) -> Change {
-        self.change(Some(response.into()))
+        change(&self.key, &self.id, self.json.clone(), Some(response.into()))
     }
 
     /// That it is where it was before that response.
     pub(super) fn gone_back(&self) -> Change {
-        self.change(self.loaded.row.previous.clone())
-    }
-
-    fn change(&self, last: Option<String>) -> Change {
-        let row = store::Response { previous: last, created_at: unix_milliseconds(), ..self.loaded.row.clone() };
-        Change::Response(row)
+        change(&self.key, &self.id, self.json.clone(), self.loaded.last.clone())
     }
 }
 
@@ -62,21 +65,12 @@ mod tests {
         let directory = TempDir::new().unwrap();
         let store = Store::open(directory.path().join("store.db"), Limits::default()).unwrap();
         let (key, memory): (Arc<str>, _) = ("k".into(), Arc::new(MemoryBudget::new(0)));
-        let row = store::Response {
-            id: "conv_1".into(),
-            key: "k".into(),
-            thread: String::new(),
-            turn: String::new(),
-            previous: Some("resp_before".into()),
-            status: "conversation".into(),
-            body: "{}".into(),
-            created_at: 0,
-            expires_at: None,
-        };
         let conversation = Conversation { created_at: 0, metadata: json!({}), items: Vec::new() };
-        let loaded = Arc::new(LoadedConversation { conversation, row, memory: memory.lease(&key) });
+        let last = Some("resp_before".into());
+        let loaded = Arc::new(LoadedConversation { conversation, last, memory: memory.lease(&key) });
         let book = Arc::new(Book::new(ResponseLimits::default()));
-        let talk = Talk { loaded, _locked: book.lock_conversation(&key, "conv_1").unwrap() };
+        let locked = book.lock_conversation(&key, "conv_1").unwrap();
+        let talk = Talk { loaded, json: "{}".into(), id: "conv_1".into(), key: Arc::clone(&key), _locked: locked };
         let keeping = Keeping {
             store: store.clone(),
             key: Arc::clone(&key),

@@ -487,6 +487,32 @@ async fn a_caller_that_closes_is_gone_whether_it_waits_for_a_whole_answer_or_rea
     house.stop().await;
 }
 
+/// The kernel reports the end once, or not at all if too much stands before it.
+#[tokio::test]
+async fn a_caller_that_leaves_after_its_end_was_seen_or_behind_full_buffers_is_gone() {
+    let house = House::open().await;
+    let hang = post(&house.operator, &chat("[[hang]]"));
+    let mut half_closed = TcpStream::connect(house.operator.address).await.unwrap();
+    half_closed.write_all(hang.as_bytes()).await.unwrap();
+    half_closed.shutdown().await.unwrap();
+    let mut interim = [0; 25];
+    timeout(HANG_TIMEOUT, half_closed.read_exact(&mut interim)).await.unwrap().unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    until_turns(&house, 1).await;
+    drop(half_closed);
+    until_turns(&house, 0).await;
+
+    let mut caller = TcpStream::connect(house.operator.address).await.unwrap();
+    caller.write_all(hang.as_bytes()).await.unwrap();
+    until_turns(&house, 1).await;
+    let fill = async { while caller.write_all(&[b' '; 64 << 10]).await.is_ok() {} };
+    // Until nothing more can be sent.
+    timeout(Duration::from_secs(1), fill).await.expect_err("the server does not read it");
+    drop(caller);
+    until_turns(&house, 0).await;
+    house.stop().await;
+}
+
 fn post(caller: &Caller, body: &str) -> String {
     format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nx-api-key: {}\r\ncontent-type: application/json\r\n\
