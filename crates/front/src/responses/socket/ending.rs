@@ -18,6 +18,10 @@ use crate::memory_budget::memory_exhausted;
 /// How long the other side may take to read why, and to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How much is still read meanwhile: enough for what was on its way, and not all that a flood can send in that time.
+const LAST_MESSAGES_MAX: usize = 1000;
+const LAST_BYTES_MAX: u64 = 64 << 20;
+
 /// Why it ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
@@ -69,12 +73,12 @@ impl End {
                 Some((code, reason)) => socket.close(Some(CloseFrame { code, reason: reason.into() })).await?,
                 None => socket.flush().await?,
             }
-            while let Some(Ok(_)) = socket.next().await {}
+            let mut last = socket.by_ref().take(LAST_MESSAGES_MAX);
+            while let Some(Ok(_)) = last.next().await {}
             let stream = socket.get_mut().uncounted();
             stream.shutdown().await?;
             if self.is_of_what_came() {
-                let mut ignored = [0; 1024];
-                while stream.read(&mut ignored).await? > 0 {}
+                tokio::io::copy(&mut stream.take(LAST_BYTES_MAX), &mut tokio::io::sink()).await?;
             }
             Ok::<_, Broken>(())
         };
