@@ -31,7 +31,7 @@ use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
 use crate::error::{Code, Error};
-use crate::half_close::{HalfCloseStream, RequestBody, ResponseProgress, Socket};
+use crate::half_close::{CallerSocket, HalfCloseStream, RequestBody, ResponseProgress};
 use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::stall::Stalling;
@@ -324,7 +324,7 @@ async fn shake_hands(
 
 /// Each request carries `peer`, by which the guard knows where it comes from.
 async fn serve_connection(
-    stream: impl Socket + Send + 'static,
+    stream: impl CallerSocket + Send + 'static,
     peer: impl Clone + fmt::Debug + Send + Sync + 'static,
     router: Router,
     limits: ConnectionLimits,

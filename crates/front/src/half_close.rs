@@ -7,7 +7,7 @@
 //! no interim response, and a peer that ends a TLS stream has closed it.
 //!
 //! hyper does not read while it holds bytes behind the request that it answers, and would not notice that their sender is gone.
-//! The kernel is asked meanwhile.
+//! Meanwhile we ask the kernel whether the sender is still there.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -33,7 +33,7 @@ const INTERIM_RESPONSE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// What no reader takes for an event.
 const COMMENT: &[u8] = b":\n\n";
 
-/// How often something is written that a peer refuses which is gone, where nothing else is written.
+/// How often an interim response is written: the kernel of a peer that is gone refuses it.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// When to look whether the peer has refused what was written: doubled from the first to the second.
@@ -187,14 +187,14 @@ impl Drop for TrackedBody {
 }
 
 /// What carries a connection.
-pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin {
+pub(crate) trait CallerSocket: AsyncRead + AsyncWrite + Unpin {
     /// Whether a peer that has finished writing may still read.
     const MAY_HALF_CLOSE: bool;
 
     fn descriptor(&self) -> BorrowedFd<'_>;
 }
 
-impl Socket for TcpStream {
+impl CallerSocket for TcpStream {
     const MAY_HALF_CLOSE: bool = true;
 
     fn descriptor(&self) -> BorrowedFd<'_> {
@@ -202,7 +202,7 @@ impl Socket for TcpStream {
     }
 }
 
-impl Socket for UnixStream {
+impl CallerSocket for UnixStream {
     const MAY_HALF_CLOSE: bool = true;
 
     fn descriptor(&self) -> BorrowedFd<'_> {
@@ -210,7 +210,7 @@ impl Socket for UnixStream {
     }
 }
 
-impl Socket for TlsStream<TcpStream> {
+impl CallerSocket for TlsStream<TcpStream> {
     const MAY_HALF_CLOSE: bool = false;
 
     fn descriptor(&self) -> BorrowedFd<'_> {
@@ -265,7 +265,7 @@ struct PeerLook {
     probe_at: Instant,
 }
 
-impl<S: Socket> HalfCloseStream<S> {
+impl<S: CallerSocket> HalfCloseStream<S> {
     pub(crate) fn new(stream: S, progress: ResponseProgress) -> Self {
         Self { stream, progress, is_write_blocked: false, is_read_pending: false, look: None, unread_look: None }
     }
@@ -300,8 +300,7 @@ impl<S: Socket> HalfCloseStream<S> {
         }
     }
 
-    /// Writes something that a peer refuses which is gone, and that one ignores which is not: clients skip any number of interim
-    /// responses.
+    /// Writes an interim response. Clients skip any number of them, and the kernel of a peer that is gone refuses it.
     fn poll_probe(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.progress.has_response() || self.is_write_blocked {
             return Poll::Ready(Ok(()));
@@ -310,7 +309,7 @@ impl<S: Socket> HalfCloseStream<S> {
         Poll::Ready(if written < INTERIM_RESPONSE.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) })
     }
 
-    /// Waits until the peer is gone of which hyper reads nothing.
+    /// Waits until the peer is gone, while hyper reads nothing.
     fn poll_unread_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let now = Instant::now();
         let mut look = self.unread_look.take().unwrap_or_else(|| UnreadLook {
@@ -330,16 +329,15 @@ impl<S: Socket> HalfCloseStream<S> {
             let now = Instant::now();
             look.next.as_mut().reset(now + LOOK_MAX);
             match PeerState::of(self.stream.descriptor()) {
-                PeerState::Finished if !may_half_close => {
-                    return Poll::Ready(io::ErrorKind::ConnectionReset.into());
+                PeerState::Finished if may_half_close => {
+                    if !look.has_peer_finished {
+                        look.has_peer_finished = true;
+                        look.probe_at = now;
+                    }
                 }
-                PeerState::Gone => return Poll::Ready(io::ErrorKind::ConnectionReset.into()),
-                PeerState::Finished if !look.has_peer_finished => {
-                    look.has_peer_finished = true;
-                    look.probe_at = now;
-                }
+                PeerState::Finished | PeerState::Gone => return Poll::Ready(io::ErrorKind::ConnectionReset.into()),
                 // What it has sent may fill the buffers, so that its end does not arrive.
-                PeerState::Finished | PeerState::Writing => {}
+                PeerState::Writing => {}
             }
             if now >= look.probe_at && self.progress.is_http_11() {
                 look.probe_at = now + PROBE_INTERVAL;
@@ -355,7 +353,7 @@ impl<S: Socket> HalfCloseStream<S> {
     }
 }
 
-impl<S: Socket> HalfCloseStream<S> {
+impl<S: CallerSocket> HalfCloseStream<S> {
     fn poll_read_or_end(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.look.is_none() {
             let before = into.filled().len();
@@ -371,7 +369,7 @@ impl<S: Socket> HalfCloseStream<S> {
     }
 }
 
-impl<S: Socket> AsyncRead for HalfCloseStream<S> {
+impl<S: CallerSocket> AsyncRead for HalfCloseStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let read = self.poll_read_or_end(context, into);
         self.is_read_pending = read.is_pending();
@@ -379,7 +377,7 @@ impl<S: Socket> AsyncRead for HalfCloseStream<S> {
     }
 }
 
-impl<S: Socket> AsyncWrite for HalfCloseStream<S> {
+impl<S: CallerSocket> AsyncWrite for HalfCloseStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.note_write(bytes.len(), &written);

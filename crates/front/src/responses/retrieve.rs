@@ -48,7 +48,7 @@ pub(crate) async fn get(
         return Ok(stream_response(Body::from_stream(live.events_after(after, desk.heartbeat)?)));
     }
     match live.filter(|live| !live.status().is_over()) {
-        Some(live) => as_it_is_now(&desk, &caller, &live),
+        Some(live) => current_response(&desk, &caller, &live),
         None => find(&desk, &caller, &id).await?.into_response(),
     }
 }
@@ -69,12 +69,12 @@ pub(crate) async fn cancel(
     live.cancel();
     match timeout(CANCEL_TIMEOUT, live.over()).await {
         Ok(()) => find(&desk, &caller, &id).await?.into_response(),
-        Err(_) => as_it_is_now(&desk, &caller, &live),
+        Err(_) => current_response(&desk, &caller, &live),
     }
 }
 
-/// A copy of a response that is being made.
-fn as_it_is_now(desk: &Desk, caller: &Caller, live: &Live) -> Result<Response, Error> {
+/// A copy of a response that is being made, which counts against the memory budget until it is sent.
+fn current_response(desk: &Desk, caller: &Caller, live: &Live) -> Result<Response, Error> {
     let mut memory = desk.bodies.memory().lease(&caller.key);
     let object = live.object();
     memory.resize(object.len())?;

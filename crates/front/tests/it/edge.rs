@@ -7,6 +7,10 @@ use expect_test::{Expect, expect};
 use front::keys::{Keys, Scope};
 use front::{AttemptLimits, RequestLimits, Settings};
 use store::Store;
+use testkit::HANG_TIMEOUT;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::http::{Caller, exchange, exchange_whole};
 use crate::support::{House, KEY};
@@ -17,6 +21,24 @@ async fn check(house: &House, request: &str, expected: &Expect) {
     let answer =
         exchange(house.operator.address, &format!("{}\r\nconnection: close\r\n\r\n", lines.join("\r\n"))).await;
     expected.assert_eq(&answer.replace('\r', ""));
+}
+
+#[tokio::test]
+async fn the_head_of_a_request_has_room_for_16_kib_and_never_for_32() {
+    let house = House::open().await;
+    for (bytes, status) in [(15 << 10, "200"), (32 << 10, "431")] {
+        let request = format!(
+            "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-long: {}\r\n\r\n",
+            "x".repeat(bytes)
+        );
+        let mut stream = TcpStream::connect(house.operator.address).await.unwrap();
+        // The rest of a head that is refused may not be taken.
+        stream.write_all(request.as_bytes()).await.ok();
+        let mut answer = [0; 12];
+        timeout(HANG_TIMEOUT, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"), "{bytes}");
+    }
+    house.stop().await;
 }
 
 #[tokio::test]
