@@ -181,5 +181,6 @@ fn order(thread: Option<&str>, prompt: &str) -> Order {
         queue_timeout: None,
         decision_timeout: None,
         permit: TurnPermit::default(),
+        memory: None,
     }
 }

@@ -38,8 +38,8 @@ pub(crate) struct Asked {
     pub plan: TurnPlan,
     /// What a new thread must be told besides, and is only read then.
     pub retelling: Option<Retelling>,
-    /// Of all this.
-    pub _memory: MemoryLease,
+    /// Of all this, and of the orders that are made of it.
+    pub memory: Arc<MemoryLease>,
 }
 
 /// What every choice of one answer works with.

@@ -77,7 +77,11 @@ async fn prepare(
     // At last: what is refused for another reason does not count as a request of its key.
     let permit = admit(&desk, &caller, &request).await?;
     let (caller, profile) = (caller.orderer(), chosen.profile);
-    Ok((Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, _memory: lease }), permit, lasting))
+    Ok((
+        Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, memory: Arc::new(lease) }),
+        permit,
+        lasting,
+    ))
 }
 
 fn heading(request: &Request) -> Heading {

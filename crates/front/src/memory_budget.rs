@@ -21,12 +21,13 @@ const KEY_SHARE_DIVISOR: usize = 2;
 const KEY_RESERVE_DIVISOR: usize = 4096;
 
 /// Counts what requests hold.
+#[derive(Debug)]
 pub(crate) struct MemoryBudget {
     bytes_max: usize,
     used: Mutex<UsedMemory>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct UsedMemory {
     bytes: usize,
     by_key: HashMap<Arc<str>, usize>,
@@ -39,6 +40,7 @@ impl UsedMemory {
 }
 
 /// Memory that one request or WebSocket has taken from the budget. Dropped, it goes back.
+#[derive(Debug)]
 pub(crate) struct MemoryLease {
     budget: Arc<MemoryBudget>,
     key: Arc<str>,

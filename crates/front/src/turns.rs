@@ -17,6 +17,7 @@ use workers::{At, Turn};
 
 use crate::lock::lock;
 use crate::log::Log;
+use crate::memory_budget::MemoryLease;
 use crate::metrics::group_of;
 use crate::quota::Permit;
 use crate::ring::RingLimits;
@@ -78,7 +79,12 @@ struct End {
 /// What a caller wants of a running turn.
 enum Wish {
     Interrupt,
-    Steer { input: Vec<Input>, answer: oneshot::Sender<Result<(), WishError>> },
+    Steer {
+        input: Vec<Input>,
+        /// Of the input.
+        memory: MemoryLease,
+        answer: oneshot::Sender<Result<(), WishError>>,
+    },
 }
 
 /// Why a wish was not passed on.
@@ -195,9 +201,9 @@ impl Followed {
         self.wish(Wish::Interrupt)
     }
 
-    pub(crate) async fn steer(&self, input: Vec<Input>) -> Result<(), WishError> {
+    pub(crate) async fn steer(&self, input: Vec<Input>, memory: MemoryLease) -> Result<(), WishError> {
         let (answer, answered) = oneshot::channel();
-        self.wish(Wish::Steer { input, answer })?;
+        self.wish(Wish::Steer { input, memory, answer })?;
         answered.await.unwrap_or(Err(WishError::Over))
     }
 
@@ -271,9 +277,13 @@ impl Pump {
                     Wish::Steer { answer, .. } if steers.len() >= self.steers_max => {
                         answer.send(Err(WishError::TooMany)).ok();
                     }
-                    Wish::Steer { input, answer } => {
+                    Wish::Steer { input, memory, answer } => {
                         let steering = self.turn.steering(&input);
-                        steers.push(async { answer.send(steering.await.map_err(WishError::from)).ok() });
+                        steers.push(async {
+                            let steered = steering.await.map_err(WishError::from);
+                            drop(memory);
+                            answer.send(steered).ok()
+                        });
                     }
                 },
                 Some(_) = steers.next() => {}

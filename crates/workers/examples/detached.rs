@@ -113,5 +113,6 @@ fn order(prompt: String) -> Order {
         queue_timeout: None,
         decision_timeout: None,
         permit: TurnPermit::default(),
+        memory: None,
     }
 }

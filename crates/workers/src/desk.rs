@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::board::LeaseId;
 use crate::notice::{At, Notice};
+use crate::permit::PermitChange;
 use crate::post::{Link, Persistence, Post};
 use crate::shared::Shared;
 
@@ -64,15 +65,18 @@ impl Desk {
     async fn answer(self, pending: Pending, place: u64) {
         let asker = self.asker(&pending, place);
         self.park(&asker);
-        match pending.asked.kind {
-            RequestKind::ToolCall => self.park_call(&pending, &asker).await,
+        let change = match pending.asked.kind {
+            RequestKind::ToolCall => {
+                self.park_call(&pending, &asker).await;
+                PermitChange::ResumeWithinLimits
+            }
             _ => self.ask(&pending, &asker).await,
-        }
+        };
         if asker.lease.is_none() {
             // Nobody reads a turn that is not ours.
             self.link.register().forget(&asker.thread);
         }
-        self.shared.wake(&asker.turn);
+        self.shared.wake(&asker.turn, change);
     }
 
     /// The turn waits from now on.
@@ -100,7 +104,8 @@ impl Desk {
         }
     }
 
-    async fn ask(&self, pending: &Pending, asker: &Asker) {
+    /// Has a request decided, and says how its turn goes on.
+    async fn ask(&self, pending: &Pending, asker: &Asker) -> PermitChange {
         let group = &self.shared.group(&self.post).name;
         let wanted = wanted::of(&pending.asked, asker, group, &self.post.name, &self.link.client);
         let ticket = match self.shared.approvals.ask(wanted).await {
@@ -108,7 +113,8 @@ impl Desk {
             Err(refused) => {
                 self.name(pending, asker, None);
                 self.unpark(asker);
-                return self.decline(pending, &refused.to_string());
+                self.decline(pending, &refused.to_string());
+                return PermitChange::ResumeWithinLimits;
             }
         };
         self.post.asked(ticket.id(), &self.link);
@@ -122,9 +128,14 @@ impl Desk {
         match ending {
             Ending::Decided(decided) => {
                 self.post.settled(ticket.id());
+                let is_allowed = decided.verdict.allows();
                 self.tell(pending, asker, decided);
+                if is_allowed { PermitChange::Resume } else { PermitChange::ResumeWithinLimits }
             }
-            Ending::Settled => self.withdraw(&ticket).await,
+            Ending::Settled => {
+                self.withdraw(&ticket).await;
+                PermitChange::ResumeWithinLimits
+            }
         }
     }
 

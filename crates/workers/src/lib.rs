@@ -47,7 +47,7 @@ pub use limits::Limits;
 pub use meter::{IMAGE_TOKENS, input_tokens, text_tokens};
 pub use notice::{At, Notice, Notify, UsageSource};
 pub use parked::{NoSuchCall, ToolResult};
-pub use permit::{PermitState, TurnPermit};
+pub use permit::{LimitReached, PermitChange, TurnPermit};
 pub use plan::{
     Afterwards, Caller, Group, Order, Plan, Profile, Reach, ThreadChoice, ToolsAccess, Transport, mark_arguments,
 };

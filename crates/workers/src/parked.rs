@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::permit::PermitState;
+use crate::permit::PermitChange;
 use crate::plan::Caller;
 use crate::running::Running;
 use crate::shared::Shared;
@@ -137,7 +137,7 @@ impl Parked {
     /// Lets a turn wait; the turn that has to give way for it, if there are too many.
     fn keep(&mut self, running: Running, turns_max: usize) -> Option<Running> {
         self.stopped(&running.at.turn);
-        running.change_permit(PermitState::Suspended);
+        running.suspend_permit();
         let (turn, key) = (Arc::clone(&running.at.turn), Arc::clone(&running.at.key));
         self.turns.insert(turn, ParkedTurn { running, order: self.parked_count });
         self.parked_count += 1;
@@ -265,7 +265,7 @@ impl Shared {
     fn parked_one(self: &Arc<Self>, turn: &str, surplus: Option<Running>) {
         surplus.into_iter().for_each(|running| self.close(running));
         // The answer may have come just before.
-        self.wake(turn);
+        self.wake(turn, PermitChange::Resume);
     }
 
     /// Lets a turn go on without its caller.
@@ -277,8 +277,8 @@ impl Shared {
         self.run_on(running, asks);
     }
 
-    /// Sets a parked turn going again, if it has all its answers.
-    pub(crate) fn wake(self: &Arc<Self>, turn: &str) {
+    /// Sets a parked turn going again, if it has all its answers; interrupts it, if its permit is refused.
+    pub(crate) fn wake(self: &Arc<Self>, turn: &str, change: PermitChange) {
         let mut parked = self.parked();
         if parked.turns.get(turn).is_none_or(|parked| parked.running.is_waiting()) {
             return;
@@ -287,16 +287,19 @@ impl Shared {
         // One whose worker goes on without us is found again with it.
         let asks = (!running.lives_on()).then(|| parked.set_going(&running));
         drop(parked);
-        if let Some(asks) = asks {
-            running.change_permit(PermitState::InUse);
-            self.run_on(running, asks);
+        let Some(asks) = asks else { return };
+        if running.resume_permit(change).is_ok() {
+            return self.run_on(running, asks);
         }
+        self.parked().stopped(turn);
+        tracing::info!(turn, key = %running.at.key, "turn interrupted: a limit of its key is reached");
+        self.close(running);
     }
 
     /// Everything that waits on a worker waits in vain: it is gone.
     pub(crate) fn wake_all(self: &Arc<Self>) {
         let turns: Vec<_> = self.parked().turns.keys().cloned().collect();
-        turns.iter().for_each(|turn| self.wake(turn));
+        turns.iter().for_each(|turn| self.wake(turn, PermitChange::Resume));
     }
 
     /// Takes a parked turn out, for a caller who reads it again.

@@ -3,30 +3,36 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The permit of one turn. Whoever orders the turn hears when it is suspended and used again; what the closure owns is dropped
+/// The permit of one turn. Whoever orders the turn hears when it is suspended and resumed; what the closure owns is dropped
 /// when the turn is over.
 #[derive(Clone, Default)]
-pub struct TurnPermit(Option<Arc<dyn Fn(PermitState) + Send + Sync>>);
+pub struct TurnPermit(Option<Arc<ChangePermit>>);
 
-/// Whether a turn runs by its permit.
+type ChangePermit = dyn Fn(PermitChange) -> Result<(), LimitReached> + Send + Sync;
+
+/// What becomes of the permit of a turn that nobody reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PermitState {
-    /// It runs, or somebody reads it.
-    InUse,
-    /// It waits for somebody, and nobody reads it.
-    Suspended,
+pub enum PermitChange {
+    /// The turn waits for somebody.
+    Suspend,
+    /// The turn goes on because somebody allowed what it asked, or is over: it counts, but is not refused.
+    Resume,
+    /// The turn goes on because what it waited for did not come. It may be refused.
+    ResumeWithinLimits,
 }
 
+/// A turn cannot go on now: others run in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitReached;
+
 impl TurnPermit {
-    /// A permit that is in use.
-    pub fn new(change: impl Fn(PermitState) + Send + Sync + 'static) -> Self {
+    /// A permit that is in use. Only [`PermitChange::ResumeWithinLimits`] may be refused.
+    pub fn new(change: impl Fn(PermitChange) -> Result<(), LimitReached> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(change)))
     }
 
-    pub(crate) fn change(&self, state: PermitState) {
-        if let Some(change) = &self.0 {
-            change(state);
-        }
+    pub(crate) fn change(&self, change: PermitChange) -> Result<(), LimitReached> {
+        self.0.as_ref().map_or(Ok(()), |permit| permit(change))
     }
 }
 

@@ -5,7 +5,9 @@ mod plain;
 mod tools;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use codex::{ApprovalPolicy, Endpoint, Json, Sandbox, ThreadOptions, TurnOptions};
@@ -204,6 +206,8 @@ pub struct Order {
     pub decision_timeout: Option<Duration>,
     /// What it runs by.
     pub permit: TurnPermit,
+    /// Counts the memory of the order, and is dropped with it: the order outlives whoever gives up waiting for its turn.
+    pub memory: Option<Arc<dyn fmt::Debug + Send + Sync>>,
 }
 
 /// The thread of a turn.

@@ -15,7 +15,7 @@ use store::Change;
 use crate::board::LeaseId;
 use crate::meter::Meter;
 use crate::notice::{At, Notice, UsageSource};
-use crate::permit::{PermitState, TurnPermit};
+use crate::permit::{LimitReached, PermitChange, TurnPermit};
 use crate::plan::Afterwards;
 use crate::post::{Link, Persistence, Post};
 use crate::provider::ProviderState;
@@ -155,8 +155,12 @@ impl Running {
         self.permit = permit;
     }
 
-    pub(crate) fn change_permit(&self, state: PermitState) {
-        self.permit.change(state);
+    pub(crate) fn suspend_permit(&self) {
+        self.permit.change(PermitChange::Suspend).expect("a permit can always be suspended");
+    }
+
+    pub(crate) fn resume_permit(&self, change: PermitChange) -> Result<(), LimitReached> {
+        self.permit.change(change)
     }
 
     /// What it is thought to have used beside what its worker has reported.

@@ -84,7 +84,7 @@ pub(crate) struct Passed {
 pub(crate) async fn start(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
-    Posted(wanted, _memory): Posted<Wanted>,
+    Posted(wanted, memory): Posted<Wanted>,
 ) -> Result<Response, Error> {
     let known = match &wanted.thread {
         Some(thread) => known(&desk, thread).await?,
@@ -93,7 +93,7 @@ pub(crate) async fn start(
     let order = order(wanted, known, &desk.profiles, &caller)?;
     let permit = desk.quotas.admit(&caller, Claim::turns(1, input_tokens(&order.turn.input))).await?;
     let left = permit.headers();
-    let turn = desk.pool.start_turn(Order { permit: permit.turn(), ..order }).await?;
+    let turn = desk.pool.start_turn(Order { permit: permit.turn(), memory: Some(Arc::new(memory)), ..order }).await?;
     let at = desk.turns.follow(turn, Some(permit)).at.clone();
     let events = format!("/api/turns/{}/events", at.turn);
     let location = [(header::LOCATION, format!("/api/turns/{}", at.turn))];
@@ -176,12 +176,12 @@ pub(crate) async fn steer(
     State(desk): State<Arc<Desk>>,
     caller: Caller,
     Named(turn): Named<String>,
-    Posted(said, _memory): Posted<Said>,
+    Posted(said, memory): Posted<Said>,
 ) -> Result<Json<Passed>, Error> {
     let input = input(said.prompt, said.input)?;
     let followed = find_or_claim(&desk, &caller, &turn).await?;
     desk.quotas.admit(&caller, Claim::beside_a_turn()).await?;
-    followed.steer(input).await?;
+    followed.steer(input, memory).await?;
     Ok(Json(Passed { turn: Arc::clone(&followed.at.turn) }))
 }
 
@@ -278,6 +278,7 @@ fn order(wanted: Wanted, known: Option<store::Thread>, profiles: &[Profile], cal
         decision_timeout: profile.and_then(|profile| profile.decision_timeout),
         profile: profile.map(|profile| profile.name.clone()),
         permit: TurnPermit::default(),
+        memory: None,
     })
 }
 

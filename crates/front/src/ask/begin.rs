@@ -13,7 +13,6 @@ use workers::{
 use super::{Answering, Asked};
 use crate::body::held_bytes;
 use crate::error::Error;
-use crate::memory_budget::MemoryLease;
 use crate::metrics::Continuation;
 use crate::openai::plan::{GoingOn, Whence, retold, said_besides};
 
@@ -70,7 +69,7 @@ impl Asked {
         }
         let retold = self.retold(permit).await?;
         self.let_go(going_on);
-        Ok((self.start(retold).await?, Continuation::Retold))
+        Ok((self.desk.pool.start_turn(retold).await?, Continuation::Retold))
     }
 
     /// On the one thread that stands at the end of a history.
@@ -170,26 +169,20 @@ impl Asked {
     }
 
     async fn begin_anew(&self, permit: &TurnPermit) -> Result<Turn, Error> {
-        self.start(self.retold(permit).await?).await
+        Ok(self.desk.pool.start_turn(self.retold(permit).await?).await?)
     }
 
-    /// An order for a new thread that is told everything, and the memory that this takes.
-    async fn retold(&self, permit: &TurnPermit) -> Result<(Order, MemoryLease), Error> {
+    /// An order for a new thread that is told everything.
+    async fn retold(&self, permit: &TurnPermit) -> Result<Order, Error> {
         let thread = ThreadChoice::New(self.plan.thread.clone());
-        let mut memory = self.desk.bodies.memory().lease(&Arc::from(&*self.caller.key));
         let Some(retelling) = &self.retelling else {
-            return Ok((self.order(thread, &self.plan.history, permit), memory));
+            return Ok(self.order(thread, &self.plan.history, permit));
         };
+        let mut memory = self.desk.bodies.memory().lease(&Arc::from(&*self.caller.key));
         let said = retelling.said(&self.desk, &mut memory).await?;
         memory.resize(held_bytes(&said))?;
-        Ok((self.order(thread, &retold(&self.request, said, retelling.told), permit), memory))
-    }
-
-    /// The order holds the whole conversation until its turn has started.
-    async fn start(&self, (order, memory): (Order, MemoryLease)) -> Result<Turn, Error> {
-        let started = self.desk.pool.start_turn(order).await;
-        drop(memory);
-        Ok(started?)
+        let order = self.order(thread, &retold(&self.request, said, retelling.told), permit);
+        Ok(Order { memory: Some(Arc::new((Arc::clone(&self.memory), memory))), ..order })
     }
 
     fn order(&self, thread: ThreadChoice, history: &[Json], permit: &TurnPermit) -> Order {
@@ -205,6 +198,7 @@ impl Asked {
             queue_timeout: None,
             decision_timeout: self.profile.decision_timeout,
             permit: permit.clone(),
+            memory: Some(Arc::clone(&self.memory) as _),
         }
     }
 }

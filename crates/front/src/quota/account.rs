@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use axum::http::{HeaderName, HeaderValue};
 use store::{ReadError, Store, UsageFilter};
-use workers::{At, PermitState, TurnPermit};
+use workers::{At, LimitReached, PermitChange, TurnPermit};
 
 use super::{Claim, Left, Moment, Quota, Reached};
 use crate::error::{Code, Error};
@@ -210,13 +210,17 @@ impl Permit {
         if self.limited_keys.is_empty() {
             return TurnPermit::default();
         }
-        let turn = CountedTurn {
+        let turn = self.counted_turn(reserved);
+        TurnPermit::new(move |change| turn.change(change))
+    }
+
+    fn counted_turn(&self, reserved: Vec<u64>) -> CountedTurn {
+        CountedTurn {
             accounts: Arc::clone(&self.accounts),
             limited_keys: Arc::clone(&self.limited_keys),
             tokens: self.tokens,
             reserved: Mutex::new(Some(reserved)),
-        };
-        TurnPermit::new(move |state| turn.change(state))
+        }
     }
 
     /// What is left of the key's limits, as headers of the response.
@@ -237,25 +241,29 @@ impl Permit {
 }
 
 impl CountedTurn {
-    fn change(&self, state: PermitState) {
+    fn change(&self, change: PermitChange) -> Result<(), LimitReached> {
         let mut reserved = lock(&self.reserved);
-        match state {
-            PermitState::InUse if reserved.is_none() => {
-                *reserved = Some(self.accounts.resume(&self.limited_keys, self.tokens));
-            }
-            PermitState::InUse => {}
-            PermitState::Suspended => {
+        match change {
+            PermitChange::Suspend => {
                 if let Some(reserved) = reserved.take() {
                     self.accounts.free(&self.limited_keys, reserved);
                 }
             }
+            PermitChange::Resume | PermitChange::ResumeWithinLimits if reserved.is_some() => {}
+            PermitChange::Resume => *reserved = Some(self.accounts.resume(&self.limited_keys, self.tokens)),
+            PermitChange::ResumeWithinLimits => {
+                let claim = Claim { requests: 0, turns: 1, tokens: self.tokens };
+                let admitted = self.accounts.admit(&self.limited_keys, claim);
+                *reserved = Some(admitted.map_err(|_| LimitReached)?.1);
+            }
         }
+        Ok(())
     }
 }
 
 impl Drop for CountedTurn {
     fn drop(&mut self) {
-        self.change(PermitState::Suspended);
+        self.change(PermitChange::Suspend).expect("a permit can always be suspended");
     }
 }
 
@@ -333,6 +341,27 @@ mod tests {
             drop(turn);
         }
         quotas.admit(&caller, ONE).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_suspended_turn_goes_on_by_itself_only_within_the_limits() {
+        let (_directory, keys, quotas) = open().await;
+        let limits = KeyLimits { turns_max: NonZeroU32::new(1), ..KeyLimits::default() };
+        let key = keys.create(&quotas.store, "a caller", Grant { limits, ..Grant::of(Scopes::ALL) }).await.unwrap();
+        let caller = keys.owner(&key.row.id).unwrap();
+        let permit = quotas.resume(&caller).await.unwrap();
+        let waiting = permit.counted_turn(quotas.accounts.resume(&permit.limited_keys, 0));
+        waiting.change(PermitChange::Suspend).unwrap();
+        let other = quotas.admit(&caller, ONE).await.unwrap();
+        assert_eq!(waiting.change(PermitChange::ResumeWithinLimits), Err(LimitReached));
+        drop(other);
+        for _ in 0..2 {
+            assert_eq!(waiting.change(PermitChange::ResumeWithinLimits), Ok(()), "once it has its place, it keeps it");
+        }
+        assert_eq!(quotas.admit(&caller, ONE).await.err().unwrap().code(), Code::ConcurrencyExceeded);
+        waiting.change(PermitChange::Suspend).unwrap();
+        let _other = quotas.admit(&caller, ONE).await.unwrap();
+        assert_eq!(waiting.change(PermitChange::Resume), Ok(()), "somebody allowed what it asked");
     }
 
     mod adversary {

@@ -100,7 +100,8 @@ async fn prepare(desk: Arc<Desk>, caller: Caller, body: Bytes, mut memory: Memor
     let permit = admit(&desk, &caller, &request).await?;
     let plan = TurnPlan { going_on: None, ..TurnPlan::new(&request, &chosen.as_plain().as_ref(), &caller.key) };
     let (caller, profile) = (caller.orderer(), Profile { shows_work: false, ..chosen.profile });
-    let asked = Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, _memory: asked_memory });
+    let asked =
+        Arc::new(Asked { desk, caller, profile, request, plan, retelling: None, memory: Arc::new(asked_memory) });
     Ok(Prepared { asked, permit, name, items, items_memory: memory })
 }
 

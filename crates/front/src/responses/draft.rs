@@ -174,7 +174,7 @@ impl Draft {
         }
         let answering = Answering::new(desk, permit, progress, lasting);
         let (desk, caller) = (Arc::clone(desk), caller.orderer());
-        let asked = Arc::new(Asked { desk, caller, profile, request, plan, retelling, _memory: memory });
+        let asked = Arc::new(Asked { desk, caller, profile, request, plan, retelling, memory: Arc::new(memory) });
         let choice = Choice::new(&asked, &answering);
         Responding::new(answering, choice, Commission { head, keeping, talk, audience })
     }

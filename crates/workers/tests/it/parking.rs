@@ -1,10 +1,12 @@
 //! Turns that wait for a caller's tool.
 
-use codex::{ThreadOptions, Tool, TurnEvent};
+use approvals::{Person, Verdict};
+use codex::{ThreadOptions, Tool, TurnEvent, TurnStatus};
 use serde_json::json;
 use testkit::HANG_TIMEOUT;
-use workers::{Order, ThreadChoice, ToolResult, Turn};
+use workers::{LimitReached, Notice, Order, PermitChange, ThreadChoice, ToolResult, Turn, TurnPermit};
 
+use crate::approvals::wanted;
 use crate::support::{House, Setup, caller, finish, order, until, until_event};
 
 /// A prompt in a new thread that has a tool.
@@ -65,6 +67,39 @@ async fn a_parked_turn_that_nobody_claims_runs_on_when_it_has_its_result() {
     drop(turn);
     house.pool.answer_call(&call, &caller("k"), ToolResult::text("42")).unwrap();
     until("its place is free", || house.pool.load().turns == 0).await;
+    house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parked_turn_whose_permit_is_refused_is_interrupted_and_one_that_is_allowed_is_not() {
+    let house = House::open(Setup::default()).await;
+    let refuses = |change: PermitChange| match change {
+        PermitChange::ResumeWithinLimits => Err(LimitReached),
+        PermitChange::Suspend | PermitChange::Resume => Ok(()),
+    };
+    let ended = |turn: &str| {
+        let notices = house.notices.lock().unwrap();
+        notices.iter().find_map(|notice| match notice {
+            Notice::TurnEnded { at, status, .. } if *at.turn == *turn => Some(*status),
+            _ => None,
+        })
+    };
+    let asked = Order { permit: TurnPermit::new(refuses), ..with_tool("k", "[[tool ask {}]]") };
+    let mut turn = house.try_turn(asked).await.unwrap();
+    let (id, call) = (turn.at().turn.clone(), call_of(&mut turn).await);
+    drop(turn);
+    // With this result it runs until it is interrupted.
+    house.pool.answer_call(&call, &caller("k"), ToolResult::text("[[hang]]")).unwrap();
+    until("it has ended", || ended(&id) == Some(TurnStatus::Interrupted)).await;
+    until("its place is free", || house.pool.load().turns == 0).await;
+
+    let asked = Order { permit: TurnPermit::new(refuses), ..order("k", "[[shell touch x]]") };
+    let mut turn = house.try_turn(asked).await.unwrap();
+    let (id, approval) = (turn.at().turn.clone(), wanted(&mut turn).await);
+    drop(turn);
+    let view = house.one_pending().await;
+    house.approvals.decide(&approval, &view.shown_hash, Verdict::Allow, Person::operator("ada")).await.unwrap();
+    until("it has ended", || ended(&id) == Some(TurnStatus::Completed)).await;
     house.stop().await;
 }
 

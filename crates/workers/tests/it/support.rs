@@ -221,6 +221,7 @@ pub(crate) fn order(key: &str, prompt: &str) -> Order {
         queue_timeout: None,
         decision_timeout: None,
         permit: TurnPermit::default(),
+        memory: None,
     }
 }
 
