@@ -27,6 +27,11 @@ impl Day {
         Self(self.0.saturating_sub(days.into()))
     }
 
+    /// How many days it comes after the other; none if it comes before.
+    pub(crate) fn days_after(self, other: Self) -> u64 {
+        u64::try_from(self.0.saturating_sub(other.0)).unwrap_or(0)
+    }
+
     /// The midnight after it.
     pub(crate) fn end(self) -> Stamp {
         Stamp(self.0.saturating_add(1).saturating_mul(DAY_MILLIS))

@@ -27,6 +27,10 @@ const TURN_RETRY: Duration = Duration::from_secs(1);
 /// parallel requests do not pass the budget together.
 const ANSWER_TOKENS: u64 = 2000;
 
+/// Until an answer of the day is known, one is taken for at least the budget divided by this: the turn of an agent can read
+/// hundreds of thousands of tokens.
+const FIRST_ANSWER_DIVISOR: u64 = 4;
+
 /// What a key has used.
 #[derive(Debug)]
 pub(crate) struct Quota {
@@ -151,7 +155,9 @@ impl Quota {
             return Err(Reached::Tokens(now.until_midnight()));
         }
         let wanted = self.answer_tokens(claim.tokens).saturating_mul(claim.turns.into());
-        let expected = self.tokens.saturating_add(self.reserved).saturating_add(wanted);
+        // What was reserved for the turns that run may be less than an answer has taken since.
+        let running = self.reserved.max(self.largest_answer.saturating_mul(self.turns.into()));
+        let expected = self.tokens.saturating_add(running).saturating_add(wanted);
         match (self.turns, claim.turns) {
             _ if expected <= budget => Ok(()),
             (_, 0) | (0, 1) => Ok(()),
@@ -204,7 +210,11 @@ impl Quota {
 
     /// What an answer to so many tokens is thought to use.
     fn answer_tokens(&self, asked: u64) -> u64 {
-        asked.saturating_add(ANSWER_TOKENS).max(self.largest_answer)
+        let largest = match (self.largest_answer, self.limits.tokens_per_day) {
+            (0, Some(budget)) => budget.get() / FIRST_ANSWER_DIVISOR,
+            (largest, _) => largest,
+        };
+        asked.saturating_add(ANSWER_TOKENS).max(largest)
     }
 
     fn rested_after(&self, pace: &Pace, claim: Claim, now: Moment) -> Instant {
@@ -226,11 +236,13 @@ impl Quota {
         Left { requests, tokens }
     }
 
-    /// A clock that is set back does not give a day's tokens again.
+    /// A clock that is set back does not give a day's tokens again. One that was days ahead does not make the day last until then.
     fn begin_day(&mut self, now: Moment) {
         if now.day() > self.day {
             (self.day, self.tokens, self.largest_answer) = (now.day(), 0, 0);
             self.spending.clear();
+        } else if self.day.days_after(now.day()) > 1 {
+            self.day = now.day();
         }
     }
 

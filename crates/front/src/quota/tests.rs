@@ -226,11 +226,33 @@ fn turns_begin_beside_others_only_if_the_budget_is_thought_to_last_for_all() {
             0 ask 6: tokens for choices, wait 12h0m0s
             0 ask 2: yes tokens 10000/10000 in 12h0m0s
             0 ask 1 5000: reserved, wait 1s
-            0 ask 1 4000: yes tokens 10000/10000 in 12h0m0s
+            0 ask 1 4000: reserved, wait 1s
+            0 ask: yes tokens 10000/10000 in 12h0m0s
             0 ask: reserved, wait 1s
             0 ask: yes tokens 7000/10000 in 12h0m0s
             0 ask: yes tokens 7000/10000 in 12h0m0s
-            0 ask: yes tokens 7000/10000 in 12h0m0s
+            0 ask: reserved, wait 1s
+        "#]],
+    );
+}
+
+#[test]
+fn turns_that_run_are_taken_for_as_long_as_the_longest_answer_since() {
+    check(
+        limits(0, 0, 20_000),
+        0,
+        "0 ask
+         0 spend 100
+         0 end
+         0 free
+         0 ask 2
+         0 ask
+         0 spend 6000
+         0 ask",
+        &expect![[r#"
+            0 ask: yes tokens 20000/20000 in 12h0m0s
+            0 ask 2: yes tokens 19900/20000 in 12h0m0s
+            0 ask: yes tokens 19900/20000 in 12h0m0s
             0 ask: reserved, wait 1s
         "#]],
     );
@@ -267,6 +289,17 @@ fn a_clock_that_is_set_back_gives_no_tokens_again() {
     let mut quota = Quota::new(limits(0, 0, 10), 10, now);
     let yesterday = Moment { utc: Stamp(NOON.0 - 86_400_000), ..now };
     assert!(matches!(admit(&mut quota, Claim::turns(1, 0), yesterday), Err(Reached::Tokens(_))));
+}
+
+#[test]
+fn a_day_begins_at_midnight_also_after_a_clock_that_was_far_ahead() {
+    let now = after(Instant::now(), 0);
+    let days = |count: i64| Moment { utc: Stamp(NOON.0 + count * 86_400_000), ..now };
+    let mut quota = Quota::new(limits(0, 0, 10), 0, now);
+    quota.spend(&"turn".into(), 10, days(30));
+    assert!(matches!(admit(&mut quota, Claim::turns(1, 0), days(30)), Err(Reached::Tokens(_))));
+    assert!(matches!(admit(&mut quota, Claim::turns(1, 0), now), Err(Reached::Tokens(_))), "the clock is right again");
+    assert!(admit(&mut quota, Claim::turns(1, 0), days(1)).is_ok());
 }
 
 #[test]
