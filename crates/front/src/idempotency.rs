@@ -140,6 +140,9 @@ impl Answers {
             let mut reading = lock(&self.reading);
             while reading.try_join_next().is_some() {}
             reading.spawn(giving.read(making));
+        } else {
+            // It owns the body, which a reader of the same answer does not need.
+            drop(make);
         }
         Ok(reader.into_response().await)
     }
@@ -239,6 +242,8 @@ impl Giving {
             answer.change(|said| said.head = Some((head.status, head.headers)));
             let mut pieces = body.into_data_stream();
             while let Some(Ok(piece)) = pieces.next().await {
+                // A copy: the piece may hold memory of the budget until it is dropped, and answers are kept for long.
+                let piece = Bytes::copy_from_slice(&piece);
                 let bytes = answer.change(|said| {
                     said.bytes += piece.len();
                     said.pieces.push(piece);
@@ -418,6 +423,7 @@ mod tests {
 
     use super::*;
     use crate::ask::stream_response;
+    use crate::memory_budget::MemoryBudget;
 
     fn name() -> Name {
         Name { key: "k".into(), called: "one".into() }
@@ -464,6 +470,22 @@ mod tests {
             .await
             .unwrap();
         assert_eq!(text(whole).await, "whole");
+    }
+
+    #[tokio::test]
+    async fn a_kept_answer_holds_no_memory_of_the_budget() {
+        let (answers, budget) = (Arc::new(Answers::default()), Arc::new(MemoryBudget::new(100)));
+        let lease = budget.lease(&"k".into());
+        let make = |progress: Progress| async move {
+            progress.begin();
+            lease.hold_text("whole".to_owned()).into_response()
+        };
+        assert_eq!(text(answers.give(name(), Shape::Chat, RequestHash::of(&[]), make).await.unwrap()).await, "whole");
+        assert_eq!(budget.used(), 0);
+        let lease = budget.lease(&"k".into());
+        let make = |_| async move { lease.hold_text("made again".to_owned()).into_response() };
+        assert_eq!(text(answers.give(name(), Shape::Chat, RequestHash::of(&[]), make).await.unwrap()).await, "whole");
+        assert_eq!(budget.used(), 0);
     }
 
     #[tokio::test]
