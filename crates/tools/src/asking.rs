@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use rmcp::ErrorData;
 use rmcp::model::ClientCapabilities;
 use serde::Deserialize;
@@ -39,8 +40,20 @@ pub(crate) struct Asking<'a> {
     /// The id of the caller's key.
     pub(crate) key: &'a Arc<str>,
     pub(crate) method: &'static str,
-    /// What the request is about: a caller that comes back must ask for the same.
-    pub(crate) about: String,
+    /// A caller that comes back must ask for the same.
+    pub(crate) digest: RequestDigest,
+}
+
+/// Tells requests apart without holding what they ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestDigest([u8; SHA256_OUTPUT_LEN]);
+
+impl RequestDigest {
+    pub(crate) fn of(request: &str) -> Self {
+        let mut bytes = [0; SHA256_OUTPUT_LEN];
+        bytes.copy_from_slice(digest(&SHA256, request.as_bytes()).as_ref());
+        Self(bytes)
+    }
 }
 
 impl Asking<'_> {
@@ -100,7 +113,7 @@ impl Asking<'_> {
 
     /// Goes on with a request that waits for answers of its caller; `None` if it is the server that knows this state.
     pub(crate) async fn resume(&self, state: &str, answers: &Value) -> Option<Result<Outcome, CallError>> {
-        let Some(parked) = self.shared.parked.take(state, &self.face.owner, &self.about) else {
+        let Some(parked) = self.shared.parked.take(state, &self.face.owner, self.digest) else {
             let era = self.post.status().era;
             return (self.shared.parked.has_named(state) || era == Some(Era::Legacy)).then(|| {
                 let why = "this `requestState` is not known here, or no longer: begin again without it";
@@ -202,7 +215,7 @@ impl Asking<'_> {
             .collect();
         let parked = ParkedCall {
             owner: Arc::clone(&self.face.owner),
-            about: self.about.clone(),
+            digest: self.digest,
             call,
             questions,
             rounds,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use store::{Change, ToolCallOutcome};
 use uuid::Uuid;
 
-use crate::asking::{Asking, Outcome};
+use crate::asking::{Asking, Outcome, RequestDigest};
 use crate::caller::Caller;
 use crate::cap::capped;
 use crate::catalog::OwnTool;
@@ -26,9 +26,6 @@ use crate::results::decoded;
 use crate::strays::origin;
 use crate::validation::Unjudged;
 use crate::waiting::Waiting;
-
-/// How much of the arguments tells two calls apart where one comes back to the other.
-const ABOUT_BYTES_MAX: usize = 1 << 20;
 
 /// Why a call is not made that was confirmed, or was to be: its server is another one now.
 const CHANGED: &str = "its server is not there any more, or was changed meanwhile: ask again";
@@ -64,8 +61,8 @@ impl Calling<'_> {
             Ok(Some(wrong)) => return Ok(record.refused_because(&wrong, "its arguments do not fit its schema")),
             Err(unjudged) => return Ok(record.refused(&unjudged.to_string())),
         }
-        let (face, key, about) = (self.face, &self.caller.key, self.about());
-        let asking = Asking { shared: self.shared, post: &post, face, key, method: "tools/call", about };
+        let (face, key, digest) = (self.face, &self.caller.key, self.digest());
+        let asking = Asking { shared: self.shared, post: &post, face, key, method: "tools/call", digest };
         let resumed = match &self.state {
             Some(state) => asking.resume(state, self.answers.as_ref().unwrap_or(&Value::Null)).await,
             None => None,
@@ -148,10 +145,8 @@ impl Calling<'_> {
         params
     }
 
-    fn about(&self) -> String {
-        let mut about = format!("{} {} {}", self.way.server, self.way.own, self.arguments);
-        about.truncate(about.floor_char_boundary(ABOUT_BYTES_MAX));
-        about
+    fn digest(&self) -> RequestDigest {
+        RequestDigest::of(&format!("{} {} {}", self.way.server, self.way.own, self.arguments))
     }
 }
 

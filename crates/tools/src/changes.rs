@@ -19,6 +19,9 @@ pub(crate) const SUBSCRIBED_MAX: usize = 256;
 /// The longest address of a resource that a caller may be told of: it is held for as long as the caller listens.
 pub(crate) const SUBSCRIBED_URI_BYTES_MAX: usize = 4096;
 
+/// How long all these addresses of one caller may be together. A session that listens has little else, and there may be thousands.
+pub(crate) const SUBSCRIBED_URIS_BYTES_MAX: usize = 16 << 10;
+
 /// The number of a change.
 pub(crate) type Change = u64;
 
@@ -36,9 +39,14 @@ impl Subscriptions {
     /// Says whether there was room for it.
     pub(crate) fn subscribe(&self, uri: &str) -> bool {
         let mut uris = lock(&self.uris);
-        let is_short = uri.len() <= SUBSCRIBED_URI_BYTES_MAX;
-        let has_room = is_short && (uris.len() < SUBSCRIBED_MAX || uris.contains(uri));
-        if has_room && uris.insert(uri.to_owned()) {
+        if uris.contains(uri) {
+            return true;
+        }
+        let bytes = uris.iter().map(String::len).sum::<usize>() + uri.len();
+        let is_short = uri.len() <= SUBSCRIBED_URI_BYTES_MAX && bytes <= SUBSCRIBED_URIS_BYTES_MAX;
+        let has_room = is_short && uris.len() < SUBSCRIBED_MAX;
+        if has_room {
+            uris.insert(uri.to_owned());
             self.shared.subscribe(uri);
         }
         has_room
@@ -104,6 +112,17 @@ impl Subscriptions {
             }
         }
     }
+}
+
+/// Leaves out the addresses for which one caller has no room.
+pub(crate) fn keep_allowed(uris: &mut Vec<String>) {
+    let mut room = SUBSCRIBED_URIS_BYTES_MAX;
+    uris.retain(|uri| {
+        let is_allowed = uri.len() <= SUBSCRIBED_URI_BYTES_MAX.min(room);
+        room -= if is_allowed { uri.len() } else { 0 };
+        is_allowed
+    });
+    uris.truncate(SUBSCRIBED_MAX);
 }
 
 impl Drop for Subscriptions {

@@ -19,10 +19,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::asking::{Asking, Outcome};
+use crate::asking::{Asking, Outcome, RequestDigest};
 use crate::caller::Caller;
 use crate::calling::{Called, Calling};
-use crate::changes::{SUBSCRIBED_MAX, SUBSCRIBED_URI_BYTES_MAX, Subscriptions};
+use crate::changes::{self, SUBSCRIBED_MAX, SUBSCRIBED_URI_BYTES_MAX, SUBSCRIBED_URIS_BYTES_MAX, Subscriptions};
 use crate::connection::CallError;
 use crate::face::Face;
 use crate::handshake::Era;
@@ -147,9 +147,9 @@ impl Endpoint {
         params: Value,
         coming_back: (Option<Value>, Option<String>),
     ) -> Result<Outcome, ErrorData> {
-        let about = format!("{method} {params}");
+        let digest = RequestDigest::of(&format!("{method} {params}"));
         let (caller, face) = (self.caller(context)?, self.face(context)?);
-        let asking = Asking { shared: self.shared(), post, face: &face, key: &caller.key, method, about };
+        let asking = Asking { shared: self.shared(), post, face: &face, key: &caller.key, method, digest };
         let _session_use = self.session_use();
         let (answers, state) = coming_back;
         let asked = async {
@@ -375,7 +375,7 @@ impl ServerHandler for Endpoint {
         if !self.settings.subscriptions.subscribe(&request.uri) {
             let why = format!(
                 "one caller can be told of {SUBSCRIBED_MAX} resources, each with an address of {SUBSCRIBED_URI_BYTES_MAX} bytes at \
-                 most: give up one of them first"
+                 most, all of them together {SUBSCRIBED_URIS_BYTES_MAX}: give up one of them first"
             );
             return Err(ErrorData::invalid_request(why, None));
         }
@@ -395,8 +395,7 @@ impl ServerHandler for Endpoint {
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         let mut accepted = requested.clone();
         if let Some(uris) = &mut accepted.resource_subscriptions {
-            uris.retain(|uri| uri.len() <= SUBSCRIBED_URI_BYTES_MAX);
-            uris.truncate(SUBSCRIBED_MAX);
+            changes::keep_allowed(uris);
         }
         Some(accepted)
     }

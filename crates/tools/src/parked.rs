@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
+use crate::asking::RequestDigest;
 use crate::connection::{Call, Question};
 use crate::limits::Limits;
 use crate::post::lock;
@@ -14,7 +15,7 @@ use crate::post::lock;
 pub(crate) struct ParkedCall {
     /// Who may come back to it.
     pub(crate) owner: Arc<str>,
-    pub(crate) about: String,
+    pub(crate) digest: RequestDigest,
     pub(crate) call: Call,
     pub(crate) questions: Vec<(String, Question)>,
     /// How often the call has asked its caller something, these questions included.
@@ -58,10 +59,10 @@ impl Parked {
         Some(name)
     }
 
-    /// The call of that name, if it is this owner's and about the same.
-    pub(crate) fn take(&self, name: &str, owner: &str, about: &str) -> Option<ParkedCall> {
+    /// The call of that name, if it is this owner's and the same request.
+    pub(crate) fn take(&self, name: &str, owner: &str, digest: RequestDigest) -> Option<ParkedCall> {
         let mut calls = lock(&self.calls);
-        let is_theirs = calls.get(name).is_some_and(|call| *call.owner == *owner && call.about == about);
+        let is_theirs = calls.get(name).is_some_and(|call| *call.owner == *owner && call.digest == digest);
         if is_theirs { calls.remove(name) } else { None }
     }
 

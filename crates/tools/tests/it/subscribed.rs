@@ -1,6 +1,6 @@
 //! A caller that subscribed to a resource is told of its changes, whoever serves it, and whatever became of that meanwhile.
 
-use rmcp::model::{ServerNotification, SubscribeRequestParams, SubscriptionFilter};
+use rmcp::model::{ServerNotification, SubscribeRequestParams, SubscriptionFilter, SubscriptionFilterBuilder};
 use rmcp::service::Subscription;
 use serde_json::json;
 use tools::{Server, ServerState, Speaker, Verdict};
@@ -101,4 +101,28 @@ async fn a_subscription_outlives_a_change_of_its_servers_configuration() {
             house.host.stop().await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_addresses_that_one_caller_subscribes_to_have_a_limit_together() {
+    let house = House::ready(vec![server("g", "legacy")]).await;
+    let caller = house.caller(Lifecycle::Legacy, Can::Nothing).await;
+    let long = |number: usize| SubscribeRequestParams::new(format!("gallery://{number}{}", "x".repeat(4080)));
+    for number in 0..4 {
+        caller.client.subscribe(long(number)).await.unwrap();
+        caller.client.subscribe(long(number)).await.expect("the same again takes no room");
+    }
+    let refused = caller.client.subscribe(long(4)).await.unwrap_err();
+    assert!(refused.to_string().contains("all of them together 16384"), "{refused}");
+    house.host.stop().await;
+
+    let house = House::ready(vec![server("g", "modern")]).await;
+    let caller = house.caller(Lifecycle::Modern, Can::Nothing).await;
+    let filter = (0..5).map(|number| long(number).uri).chain([COUNTER.to_owned()]);
+    let filter = filter.fold(SubscriptionFilter::builder(), SubscriptionFilterBuilder::resource_subscription).build();
+    let listening = caller.client.listen(filter).await.unwrap();
+    let accepted = listening.acknowledged().resource_subscriptions.clone().unwrap();
+    let expected: Vec<_> = (0..4).map(|number| long(number).uri).chain([COUNTER.to_owned()]).collect();
+    assert_eq!(accepted, expected, "the short one has room where the fifth long one has none");
+    house.host.stop().await;
 }
