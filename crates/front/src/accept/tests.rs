@@ -169,7 +169,12 @@ async fn beyond_the_cap_a_connection_is_told_so_and_closed() {
 
 #[tokio::test]
 async fn many_that_are_turned_away_at_once_are_closed_without_a_word() {
-    let limits = ConnectionLimits { connections_max: 1, turned_away_max: 1, ..ConnectionLimits::default() };
+    let limits = ConnectionLimits {
+        connections_max: 1,
+        turned_away_max: 1,
+        turned_away_timeout: LONG,
+        ..ConnectionLimits::default()
+    };
     let server = Server::start(limits).await;
     let (mut one, address) = (server.connect(), server.address);
     beside(move || {

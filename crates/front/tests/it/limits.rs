@@ -244,9 +244,9 @@ async fn one_key_leaves_idempotent_requests_to_others() {
     };
     let named = |name: &str| format!("idempotency-key: {name}\r\n");
     let path = "/v1/chat/completions";
+    let mut streams = Vec::new();
     for number in 0..64 {
-        // Its caller leaves at once, and may come back for it.
-        one.stream(path, &named(&number.to_string()), &chat("[[hang]]", true)).await;
+        streams.push(one.stream(path, &named(&number.to_string()), &chat("[[hang]]", true)).await);
     }
     crate::until_turns(&house, 64).await;
     let refused = one.post_with(path, &named("one more"), &chat("[[text]]", false)).await;

@@ -21,8 +21,10 @@ async fn a_turn_that_only_reports_retries_fails_and_leaves_its_worker_to_others(
     let house = House::open(impatient()).await;
     let mut turn = house.turn("[[offline 1000000 20]]").await;
     let (text, status, ends) = finish(&mut turn).await;
-    let said = "Failed (provider_unreachable): the model provider could not be reached for 0 s: Connection failed: error sending request";
-    assert_eq!((&*text, &*status, ends), ("", said, 1));
+    assert_eq!((&*text, ends), ("", 1));
+    // How many seconds it says depends on how busy the machine is.
+    let is_said = status.starts_with("Failed (provider_unreachable): the model provider could not be reached for ");
+    assert!(is_said && status.ends_with(" s: Connection failed: error sending request"), "{status}");
     assert!(cannot_reach_provider(&house));
     let mut next = house.turn("[[text]]").await;
     assert_eq!(finish(&mut next).await.1, "Completed");
