@@ -65,7 +65,10 @@ fn seen(server: &ToldServer) -> Vec<Finding> {
         Some(reason) => format!("{}: {reason}", server.state),
         None => format!("{}{speaks}, {}", server.state, counted(server.tools.len())),
     };
-    let advice = format!("`switchboard tools check {}` says what is wrong with it", server.name);
+    let name = &server.name;
+    let advice = format!(
+        "`switchboard tools check {name}` says what is wrong with it, and `switchboard tools restart {name}` starts it again"
+    );
     let is_well = ["ready", "degraded", "starting"].contains(&server.state.as_str());
     let first =
         if is_well { Finding::ok(check.clone(), state) } else { Finding::warning(check.clone(), state, advice) };

@@ -14,7 +14,7 @@ use crate::command::State;
 use crate::served::Served;
 
 /// The one key of the installation: the same after a restart.
-const KEY: &str = "the-key-of-the-fault-run-0123456789abcdef";
+pub(super) const KEY: &str = "the-key-of-the-fault-run-0123456789abcdef";
 
 /// Asks before every command, and serves turns by two groups of which neither knows the other.
 pub(crate) const CONFIG: &str = r#"
@@ -132,21 +132,38 @@ impl<'a> Server<'a> {
     /// The same before anything of its body was sent.
     pub(super) fn begin_request(&self, method: &str, path: &str, body_bytes: usize) -> std::io::Result<TcpStream> {
         let headers = format!("content-type: application/json\r\ncontent-length: {body_bytes}\r\n");
-        self.send_head(&format!("{method} {path} HTTP/1.0"), &headers)
+        self.send_head(KEY, &format!("{method} {path} HTTP/1.0"), &headers)
+    }
+
+    /// Another key, which may use the server.
+    pub(super) fn create_key(&self) -> String {
+        let created = self.post("/api/keys", &json!({"name": "another", "scopes": ["use"]}));
+        assert_eq!(created.status, 201, "{}", created.body);
+        text(&created.body["secret"]).into()
+    }
+
+    /// Sends a body with a key, and reads the status of the answer once it is whole.
+    pub(super) fn post_as(&self, key: &str, path: &str, body: &str) -> std::io::Result<u16> {
+        let headers = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
+        let mut stream = self.send_head(key, &format!("POST {path} HTTP/1.0"), &headers)?;
+        stream.write_all(body.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        answer.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(std::io::ErrorKind::InvalidData.into())
     }
 
     /// A connection on which a WebSocket was asked for.
-    pub(super) fn begin_upgrade(&self, path: &str) -> std::io::Result<TcpStream> {
+    pub(super) fn begin_upgrade(&self, key: &str, path: &str) -> std::io::Result<TcpStream> {
         let headers = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
                        sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
-        self.send_head(&format!("GET {path} HTTP/1.1"), headers)
+        self.send_head(key, &format!("GET {path} HTTP/1.1"), headers)
     }
 
-    fn send_head(&self, line: &str, headers: &str) -> std::io::Result<TcpStream> {
+    fn send_head(&self, key: &str, line: &str, headers: &str) -> std::io::Result<TcpStream> {
         let mut stream = TcpStream::connect(self.address())?;
         stream.set_read_timeout(Some(HANG_TIMEOUT))?;
         stream.set_write_timeout(Some(HANG_TIMEOUT))?;
-        stream.write_all(format!("{line}\r\nhost: localhost\r\nx-api-key: {KEY}\r\n{headers}\r\n").as_bytes())?;
+        stream.write_all(format!("{line}\r\nhost: localhost\r\nx-api-key: {key}\r\n{headers}\r\n").as_bytes())?;
         Ok(stream)
     }
 
