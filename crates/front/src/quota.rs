@@ -27,8 +27,8 @@ const TURN_RETRY: Duration = Duration::from_secs(1);
 /// parallel requests do not pass the budget together.
 const ANSWER_TOKENS: u64 = 2000;
 
-/// Until an answer of the day is known, one is taken for at least the budget divided by this: the turn of an agent can read
-/// hundreds of thousands of tokens.
+/// Until an answer of the day has ended, one beside others is taken for at least the budget divided by this: the turn of an agent
+/// can read hundreds of thousands of tokens.
 const FIRST_ANSWER_DIVISOR: u64 = 4;
 
 /// What a key has used.
@@ -43,9 +43,10 @@ pub(crate) struct Quota {
     tokens: u64,
     /// What the turns that run are thought to use in all.
     reserved: u64,
-    /// What each turn has used since it last waited for somebody, and the most that one has used today.
+    /// What each turn has used since it last waited for somebody.
     spending: HashMap<Arc<str>, u64>,
-    largest_answer: u64,
+    /// The most that an answer has used which has ended today.
+    largest_answer: Option<u64>,
 }
 
 /// What a request needs.
@@ -125,7 +126,7 @@ impl Quota {
             tokens: tokens_today,
             reserved: 0,
             spending: HashMap::new(),
-            largest_answer: 0,
+            largest_answer: None,
         }
     }
 
@@ -154,9 +155,14 @@ impl Quota {
         if self.tokens >= budget {
             return Err(Reached::Tokens(now.until_midnight()));
         }
-        let wanted = self.answer_tokens(claim.tokens).saturating_mul(claim.turns.into());
         // What was reserved for the turns that run may be less than an answer has taken since.
-        let running = self.reserved.max(self.largest_answer.saturating_mul(self.turns.into()));
+        let running = self.reserved.max(self.largest_seen().saturating_mul(self.turns.into()));
+        let answer_tokens = match self.turns {
+            // No waiting would help choices that are one answer each of an unknown length.
+            0 => self.seen_answer_tokens(claim.tokens),
+            _ => self.answer_tokens(claim.tokens),
+        };
+        let wanted = answer_tokens.saturating_mul(claim.turns.into());
         let expected = self.tokens.saturating_add(running).saturating_add(wanted);
         match (self.turns, claim.turns) {
             _ if expected <= budget => Ok(()),
@@ -195,12 +201,11 @@ impl Quota {
         self.tokens = self.tokens.saturating_add(tokens);
         let spent = self.spending.entry(Arc::clone(turn)).or_default();
         *spent = spent.saturating_add(tokens);
-        self.largest_answer = self.largest_answer.max(*spent);
     }
 
     /// An answer of a turn is over: what it uses from here on is another's.
     pub(crate) fn end_answer(&mut self, turn: &str) {
-        self.spending.remove(turn);
+        self.largest_answer = self.largest_answer.max(self.spending.remove(turn));
     }
 
     fn run(&mut self, reserved: u64) {
@@ -210,11 +215,21 @@ impl Quota {
 
     /// What an answer to so many tokens is thought to use.
     fn answer_tokens(&self, asked: u64) -> u64 {
-        let largest = match (self.largest_answer, self.limits.tokens_per_day) {
-            (0, Some(budget)) => budget.get() / FIRST_ANSWER_DIVISOR,
-            (largest, _) => largest,
+        let unknown = match (self.largest_answer, self.limits.tokens_per_day) {
+            (None, Some(budget)) => budget.get() / FIRST_ANSWER_DIVISOR,
+            (Some(_), _) | (_, None) => 0,
         };
-        asked.saturating_add(ANSWER_TOKENS).max(largest)
+        self.seen_answer_tokens(asked).max(unknown)
+    }
+
+    /// The same, by nothing but what answers have used so far.
+    fn seen_answer_tokens(&self, asked: u64) -> u64 {
+        asked.saturating_add(ANSWER_TOKENS).max(self.largest_seen())
+    }
+
+    /// The most that an answer has used today, also one that has not ended.
+    fn largest_seen(&self) -> u64 {
+        self.spending.values().copied().chain(self.largest_answer).max().unwrap_or(0)
     }
 
     fn rested_after(&self, pace: &Pace, claim: Claim, now: Moment) -> Instant {
@@ -239,7 +254,7 @@ impl Quota {
     /// A clock that is set back does not give a day's tokens again. One that was days ahead does not make the day last until then.
     fn begin_day(&mut self, now: Moment) {
         if now.day() > self.day {
-            (self.day, self.tokens, self.largest_answer) = (now.day(), 0, 0);
+            (self.day, self.tokens, self.largest_answer) = (now.day(), 0, None);
             self.spending.clear();
         } else if self.day.days_after(now.day()) > 1 {
             self.day = now.day();

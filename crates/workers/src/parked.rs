@@ -283,16 +283,17 @@ impl Shared {
         if parked.turns.get(turn).is_none_or(|parked| parked.running.is_waiting()) {
             return;
         }
-        let Some(ParkedTurn { running, .. }) = parked.turns.remove(turn) else { return };
+        let Some(ParkedTurn { mut running, .. }) = parked.turns.remove(turn) else { return };
         // One whose worker goes on without us is found again with it.
         let asks = (!running.lives_on()).then(|| parked.set_going(&running));
         drop(parked);
-        let Some(asks) = asks else { return };
+        let Some(mut asks) = asks else { return };
         if running.resume_permit(change).is_ok() {
             return self.run_on(running, asks);
         }
-        self.parked().stopped(turn);
-        tracing::info!(turn, key = %running.at.key, "turn interrupted: a limit of its key is reached");
+        // It is given up, whatever was asked of it meanwhile.
+        self.parked().stop(&mut running, &mut asks);
+        tracing::info!(turn, key = %running.at.key, reason = "a limit of its key is reached", "turn interrupted");
         self.close(running);
     }
 

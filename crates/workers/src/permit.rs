@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// The permit of one turn. Whoever orders the turn hears when it is suspended and resumed; what the closure owns is dropped
 /// when the turn is over.
 #[derive(Clone, Default)]
-pub struct TurnPermit(Option<Arc<ChangePermit>>);
+pub struct TurnPermit(Option<Arc<PermitHandler>>);
 
-type ChangePermit = dyn Fn(PermitChange) -> Result<(), LimitReached> + Send + Sync;
+type PermitHandler = dyn Fn(PermitChange) -> Result<(), LimitReached> + Send + Sync;
 
 /// What becomes of the permit of a turn that nobody reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub enum PermitChange {
     Suspend,
     /// The turn goes on because somebody allowed what it asked, or is over: it counts, but is not refused.
     Resume,
-    /// The turn goes on because what it waited for did not come. It may be refused.
+    /// The turn goes on without anybody having allowed it: a denial, a result or a timeout has ended its wait. It may be refused.
     ResumeWithinLimits,
 }
 
-/// A turn cannot go on now: others run in its place.
+/// A turn cannot go on: a limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitReached;
 

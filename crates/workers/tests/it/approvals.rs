@@ -5,7 +5,7 @@ use codex::TurnEvent;
 
 use crate::support::{House, Setup, finish, next, order_in, until, until_event};
 
-pub(crate) async fn wanted(turn: &mut workers::Turn) -> String {
+async fn wanted(turn: &mut workers::Turn) -> String {
     until_event(turn, |event| match event {
         TurnEvent::ApprovalWanted { request, .. } => Some(request.to_string()),
         _ => None,

@@ -1,12 +1,13 @@
 //! Turns that wait for a caller's tool.
 
+use std::sync::{Arc, Mutex};
+
 use approvals::{Person, Verdict};
 use codex::{ThreadOptions, Tool, TurnEvent, TurnStatus};
 use serde_json::json;
 use testkit::HANG_TIMEOUT;
 use workers::{LimitReached, Notice, Order, PermitChange, ThreadChoice, ToolResult, Turn, TurnPermit};
 
-use crate::approvals::wanted;
 use crate::support::{House, Setup, caller, finish, order, until, until_event};
 
 /// A prompt in a new thread that has a tool.
@@ -71,7 +72,7 @@ async fn a_parked_turn_that_nobody_claims_runs_on_when_it_has_its_result() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_parked_turn_whose_permit_is_refused_is_interrupted_and_one_that_is_allowed_is_not() {
+async fn a_parked_turn_whose_permit_is_refused_is_interrupted() {
     let house = House::open(Setup::default()).await;
     let refuses = |change: PermitChange| match change {
         PermitChange::ResumeWithinLimits => Err(LimitReached),
@@ -92,15 +93,41 @@ async fn a_parked_turn_whose_permit_is_refused_is_interrupted_and_one_that_is_al
     house.pool.answer_call(&call, &caller("k"), ToolResult::text("[[hang]]")).unwrap();
     until("it has ended", || ended(&id) == Some(TurnStatus::Interrupted)).await;
     until("its place is free", || house.pool.load().turns == 0).await;
-
-    let asked = Order { permit: TurnPermit::new(refuses), ..order("k", "[[shell touch x]]") };
-    let mut turn = house.try_turn(asked).await.unwrap();
-    let (id, approval) = (turn.at().turn.clone(), wanted(&mut turn).await);
-    drop(turn);
-    let view = house.one_pending().await;
-    house.approvals.decide(&approval, &view.shown_hash, Verdict::Allow, Person::operator("ada")).await.unwrap();
-    until("it has ended", || ended(&id) == Some(TurnStatus::Completed)).await;
     house.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parked_turn_goes_on_beyond_limits_only_if_it_is_allowed() {
+    use PermitChange::{Resume, ResumeWithinLimits, Suspend};
+    for (verdict, expected) in
+        [(Some(Verdict::Allow), Resume), (Some(Verdict::deny("no")), ResumeWithinLimits), (None, ResumeWithinLimits)]
+    {
+        let tool_call_timeout = std::time::Duration::from_secs(if verdict.is_none() { 1 } else { 600 });
+        let limits = workers::Limits { tool_call_timeout, ..workers::Limits::default() };
+        let house = House::open(Setup { limits, ..Setup::default() }).await;
+        let changes: Arc<Mutex<Vec<PermitChange>>> = Arc::default();
+        let permit = TurnPermit::new({
+            let changes = Arc::clone(&changes);
+            move |change| {
+                changes.lock().unwrap().push(change);
+                Ok(())
+            }
+        });
+        let asked = match verdict {
+            Some(_) => order("k", "[[shell touch x]]"),
+            None => with_tool("k", "[[tool ask {}]]"),
+        };
+        house.try_turn(Order { permit, ..asked }).await.unwrap().leave();
+        if let Some(verdict) = &verdict {
+            let view = house.one_pending().await;
+            until("it is parked", || changes.lock().unwrap().contains(&Suspend)).await;
+            let person = Person::operator("ada");
+            house.approvals.decide(&view.id, &view.shown_hash, verdict.clone(), person).await.unwrap();
+        }
+        until("it has gone on", || changes.lock().unwrap().len() == 2).await;
+        assert_eq!(*changes.lock().unwrap(), [Suspend, expected], "{verdict:?}");
+        house.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
