@@ -415,10 +415,12 @@ impl Drop for Reader {
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
+    use std::future::{pending, ready};
+    use std::pin::pin;
 
     use axum::body::to_bytes;
     use expect_test::expect;
+    use futures_util::poll;
     use futures_util::stream::{once, poll_fn};
 
     use super::*;
@@ -482,10 +484,22 @@ mod tests {
         };
         assert_eq!(text(answers.give(name(), Shape::Chat, RequestHash::of(&[]), make).await.unwrap()).await, "whole");
         assert_eq!(budget.used(), 0);
-        let lease = budget.lease(&"k".into());
-        let make = |_| async move { lease.hold_text("made again".to_owned()).into_response() };
-        assert_eq!(text(answers.give(name(), Shape::Chat, RequestHash::of(&[]), make).await.unwrap()).await, "whole");
-        assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_joins_an_answer_holds_no_memory_of_the_budget() {
+        let (answers, budget) = (Arc::new(Answers::default()), Arc::new(MemoryBudget::new(100)));
+        let give = || {
+            let mut lease = budget.lease(&"k".into());
+            lease.resize(20).unwrap();
+            let make = |_| async move { lease.hold_text(pending().await).into_response() };
+            answers.give(name(), Shape::Chat, RequestHash::of(&[]), make)
+        };
+        let (mut first, mut second) = (pin!(give()), pin!(give()));
+        assert!(poll!(&mut first).is_pending());
+        assert_eq!(budget.used(), 40, "the first is made, the second has not asked yet");
+        assert!(poll!(&mut second).is_pending());
+        assert_eq!(budget.used(), 20);
     }
 
     #[tokio::test]
