@@ -74,11 +74,12 @@ impl MemoryLease {
             let of_key = (used.of_key(&self.key) - self.bytes).saturating_add(bytes);
             let of_all = (used.bytes - self.bytes).saturating_add(bytes);
             if of_all > bytes_max && of_key > bytes_max / KEY_RESERVE_DIVISOR {
-                return Err(memory_exhausted());
+                return Err(memory_exhausted().caused_by(format_args!("key {} asked for {bytes} bytes", self.key)));
             }
             if of_key > bytes_max / KEY_SHARE_DIVISOR {
                 let why = "the requests of this key hold as much memory as they may; try again soon";
-                return Err(Error::new(Code::MemoryExhausted, why).retry_after(RETRY));
+                let cause = format_args!("key {} holds {} bytes", self.key, of_key - bytes + self.bytes);
+                return Err(Error::new(Code::MemoryExhausted, why).retry_after(RETRY).caused_by(cause));
             }
         }
         self.set(&mut used, bytes);
@@ -104,7 +105,7 @@ impl MemoryLease {
         Err(Error::new(
             Code::BodyTooLarge,
             format!(
-                "the request, with what it continues, needs {} KiB of memory, and the requests of one key may hold {} KiB \
+                "the request, with what it continues, needs at least {} KiB of memory, and the requests of one key may hold {} KiB \
                  ([limits] memory_bytes_max); send less",
                 kibibytes(bytes),
                 kibibytes(bytes_max),

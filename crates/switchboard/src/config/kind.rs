@@ -307,11 +307,13 @@ impl Kind<usize> {
     }
 
     pub(super) fn bytes(range: RangeInclusive<usize>) -> Self {
+        let (least, most) = (show_bytes(*range.start()), show_bytes(*range.end()));
+        let expected = format!("a size such as 4096, \"64KiB\" or \"4MiB\", from {least} to {most}");
         let read = move |raw: Raw<'_>, _: &Place<'_>| {
             let bytes = raw.whole_number().or_else(|| bytes(raw.text()?))?;
             range.contains(&bytes).then_some(bytes)
         };
-        Self::new("a size such as 4096, \"64KiB\" or \"4MiB\"", read, |bytes| quoted(&show_bytes(*bytes)))
+        Self::new(expected, read, |bytes| quoted(&show_bytes(*bytes)))
     }
 }
 
@@ -368,7 +370,7 @@ impl Place<'_> {
 
 /// The units of time, the largest first.
 const TIMES: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
-const SIZES: [(&str, usize); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const SIZES: [(&str, usize); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// "1h30m": numbers with units, put together.
 fn duration(text: &str) -> Option<Duration> {
@@ -403,7 +405,8 @@ fn bytes(text: &str) -> Option<usize> {
 }
 
 fn show_bytes(bytes: usize) -> String {
-    let (unit, scale) = SIZES.iter().find(|(_, scale)| bytes.is_multiple_of(*scale)).unwrap_or(&("B", 1));
+    let fits = |(_, scale): &&(_, usize)| bytes >= *scale && bytes.is_multiple_of(*scale);
+    let (unit, scale) = SIZES.iter().find(fits).unwrap_or(&("B", 1));
     format!("{}{unit}", bytes / scale)
 }
 

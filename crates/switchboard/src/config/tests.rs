@@ -426,8 +426,8 @@ fn values_of_the_wrong_kind_are_told_what_was_expected() {
         (
             "[[workers]]\nmemory_bytes_max = \"4 potatoes\"\n",
             expect![[r#"
-            switchboard.toml:2: `memory_bytes_max`: expected a size such as 4096, "64KiB" or "4MiB", found "4 potatoes"
-        "#]],
+                switchboard.toml:2: `memory_bytes_max`: expected a size such as 4096, "64KiB" or "4MiB", from 1MiB to 1024TiB, found "4 potatoes"
+            "#]],
         ),
         (
             "[approvals]\nwebhook = \"ftp://example.com\"\n",
@@ -629,6 +629,7 @@ fn every_key_changes_what_is_meant() {
         "\"command\"",
         "\"main\"",
         "\"2MiB\"",
+        "\"32MiB\"",
         "[\"permissions\"]",
         "[\"https://sample\"]",
         "[\"HOME\"]",

@@ -50,7 +50,7 @@ pub(super) async fn server(state_dir: &Path) -> Option<Vec<Finding>> {
             Finding::warning(CHECK, format!("runs at {server} and is stopping"), advice)
         }
         Ok((_, Readiness { ready: false })) => {
-            Finding::warning(CHECK, format!("runs at {server} and is not ready"), "see below; its log says more")
+            Finding::warning(CHECK, format!("runs at {server} and is not ready"), "see below")
         }
         Err(error) => Finding::problem(CHECK, error.to_string(), "look at its log, or stop it and start it again"),
     };
@@ -68,7 +68,7 @@ pub(super) async fn server(state_dir: &Path) -> Option<Vec<Finding>> {
 fn impairment(reason: &str) -> Option<Finding> {
     let (what, words) = reason.split_once(": ")?;
     if what == "store" {
-        return Some(Finding::problem("store", words, "see to what it names; it recovers by itself"));
+        return Some(Finding::problem("store", words, "remove the cause; it recovers by itself"));
     }
     let group = what.strip_prefix("group ").filter(|_| words.contains("model provider"))?;
     let advice = "check the network, and the address of the provider in the configuration of its codex_home";
@@ -109,7 +109,7 @@ impl Worker {
         let Self { name, state, reason, retry_at } = self;
         let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let retry = retry_at.map(|at| format!("; next attempt at {}", Stamp(at))).unwrap_or_default();
-        let advice = format!("see to what it names; `switchboard workers restart {name}` starts it at once");
+        let advice = format!("remove the cause; `switchboard workers restart {name}` starts it at once");
         let (check, what) = (format!("worker {name}"), format!("{state}{reason}{retry}"));
         match state.as_str() {
             "ready" => None,
@@ -198,9 +198,9 @@ mod tests {
         let findings = workers.iter().filter_map(Worker::finding).chain(reasons.into_iter().filter_map(impairment));
         expect![[r#"
             problem  worker main-0         failed: it ended 3 times; next attempt at 2023-11-14T22:13:20.000Z
-                                           → see to what it names; `switchboard workers restart main-0` starts it at once
+                                           → remove the cause; `switchboard workers restart main-0` starts it at once
             problem  store                 the disk is full
-                                           → see to what it names; it recovers by itself
+                                           → remove the cause; it recovers by itself
             warning  main: model provider  the model provider cannot be reached
                                            → check the network, and the address of the provider in the configuration of its codex_home
         "#]].assert_eq(&to_text(&findings.collect::<Vec<_>>()));

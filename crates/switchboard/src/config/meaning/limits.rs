@@ -63,7 +63,7 @@ fn set_front(section: &mut SectionReader<'_, '_>, limits: &mut Limits) {
     section.set(
         &mut requests.memory_bytes_max,
         "memory_bytes_max",
-        &Kind::bytes(1024..=1 << 40),
+        &Kind::bytes((16 << 20)..=1 << 40),
         "How much memory bodies, parsed requests, WebSockets and what requests read from the store may hold together; one key may hold half of it.",
     );
     section.set(&mut turns.finished_max, "turns_finished_max", &count, "Finished turns that can still be read.");

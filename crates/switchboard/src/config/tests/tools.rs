@@ -167,7 +167,7 @@ variables = [\"A\"]
             switchboard.toml:31: `restart`: expected "always" or "never", found "alway"; did you mean "always"?
             switchboard.toml:32: `confirm`: expected "marked", "always" or "never", found true
             switchboard.toml:33: `dialect`: expected "mcp" or "localcowork", found "mpc"; did you mean "mcp"?
-            switchboard.toml:34: `result_bytes_max`: expected a size such as 4096, "64KiB" or "4MiB", found 1
+            switchboard.toml:34: `result_bytes_max`: expected a size such as 4096, "64KiB" or "4MiB", from 1KiB to 1GiB, found 1
             switchboard.toml:35: `variables`: expected a table of texts such as { LANG = "C.UTF-8" }, found something else
         "#]],
     );
