@@ -72,7 +72,8 @@ and a new connection knows nothing of it. `generate: false` gives an empty respo
 runs, unless its turn waits for somebody.
 
 A message is as long as a body may be. A connection lives for `websocket_age_max` (`websocket_connection_limit_reached`), without a response for
-`websocket_idle_timeout`, and ends with its key (1008) and with the server (1001). Pings come as often as heartbeats.
+`websocket_idle_timeout`, and ends with its key (1008) and with the server (1001). Pings come as often as heartbeats. A
+caller that sends more than 100 pings in ten seconds is closed (1008, `too many pings`).
 
 ## What is kept
 
