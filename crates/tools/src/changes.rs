@@ -20,7 +20,7 @@ pub(crate) const SUBSCRIBED_MAX: usize = 256;
 pub(crate) const SUBSCRIBED_URI_BYTES_MAX: usize = 4096;
 
 /// How long all these addresses of one caller may be together. A session that listens has little else, and there may be thousands.
-pub(crate) const SUBSCRIBED_URIS_BYTES_MAX: usize = 16 << 10;
+pub(crate) const SUBSCRIBED_TOTAL_BYTES_MAX: usize = 16 << 10;
 
 /// The number of a change.
 pub(crate) type Change = u64;
@@ -43,7 +43,7 @@ impl Subscriptions {
             return true;
         }
         let bytes = uris.iter().map(String::len).sum::<usize>() + uri.len();
-        let is_short = uri.len() <= SUBSCRIBED_URI_BYTES_MAX && bytes <= SUBSCRIBED_URIS_BYTES_MAX;
+        let is_short = uri.len() <= SUBSCRIBED_URI_BYTES_MAX && bytes <= SUBSCRIBED_TOTAL_BYTES_MAX;
         let has_room = is_short && uris.len() < SUBSCRIBED_MAX;
         if has_room {
             uris.insert(uri.to_owned());
@@ -116,7 +116,7 @@ impl Subscriptions {
 
 /// Leaves out the addresses for which one caller has no room.
 pub(crate) fn keep_allowed(uris: &mut Vec<String>) {
-    let mut room = SUBSCRIBED_URIS_BYTES_MAX;
+    let mut room = SUBSCRIBED_TOTAL_BYTES_MAX;
     uris.retain(|uri| {
         let is_allowed = uri.len() <= SUBSCRIBED_URI_BYTES_MAX.min(room);
         room -= if is_allowed { uri.len() } else { 0 };

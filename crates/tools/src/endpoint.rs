@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::asking::{Asking, Outcome, RequestDigest};
 use crate::caller::Caller;
 use crate::calling::{Called, Calling};
-use crate::changes::{self, SUBSCRIBED_MAX, SUBSCRIBED_URI_BYTES_MAX, SUBSCRIBED_URIS_BYTES_MAX, Subscriptions};
+use crate::changes::{self, SUBSCRIBED_MAX, SUBSCRIBED_TOTAL_BYTES_MAX, SUBSCRIBED_URI_BYTES_MAX, Subscriptions};
 use crate::connection::CallError;
 use crate::face::Face;
 use crate::handshake::Era;
@@ -375,7 +375,7 @@ impl ServerHandler for Endpoint {
         if !self.settings.subscriptions.subscribe(&request.uri) {
             let why = format!(
                 "one caller can be told of {SUBSCRIBED_MAX} resources, each with an address of {SUBSCRIBED_URI_BYTES_MAX} bytes at \
-                 most, all of them together {SUBSCRIBED_URIS_BYTES_MAX}: give up one of them first"
+                 most, all of them together {SUBSCRIBED_TOTAL_BYTES_MAX}: give up one of them first"
             );
             return Err(ErrorData::invalid_request(why, None));
         }

@@ -238,40 +238,38 @@ fn turns_begin_beside_others_only_if_the_budget_is_thought_to_last_for_all() {
 
 #[test]
 fn until_an_answer_has_ended_one_beside_others_is_taken_for_a_quarter_of_the_budget() {
+    let script = "0 ask
+        0 ask
+        0 ask
+        0 ask
+        0 spend 3000
+        0 ask
+        0 end
+        0 free
+        0 ask";
     check(
         limits(0, 0, 1_000_000),
         0,
-        "0 ask 8
-         0 ask
-         0 free
-         0 free
-         0 free
-         0 free
-         0 free
-         0 free
-         0 free
-         0 free
-         0 ask
-         0 ask
-         0 ask
-         0 ask
-         0 spend 3000
-         0 ask
-         0 end
-         0 free
-         0 ask
-         0 ask",
+        script,
         &expect![[r#"
-            0 ask 8: yes tokens 1000000/1000000 in 12h0m0s
-            0 ask: reserved, wait 1s
-            0 ask: yes tokens 1000000/1000000 in 12h0m0s
-            0 ask: yes tokens 1000000/1000000 in 12h0m0s
-            0 ask: yes tokens 1000000/1000000 in 12h0m0s
-            0 ask: yes tokens 1000000/1000000 in 12h0m0s
-            0 ask: reserved, wait 1s
-            0 ask: yes tokens 997000/1000000 in 12h0m0s
-            0 ask: yes tokens 997000/1000000 in 12h0m0s
-        "#]],
+        0 ask: yes tokens 1000000/1000000 in 12h0m0s
+        0 ask: yes tokens 1000000/1000000 in 12h0m0s
+        0 ask: yes tokens 1000000/1000000 in 12h0m0s
+        0 ask: yes tokens 1000000/1000000 in 12h0m0s
+        0 ask: reserved, wait 1s
+        0 ask: yes tokens 997000/1000000 in 12h0m0s
+    "#]],
+    );
+    let choices_alone = "0 ask 8
+        0 ask";
+    check(
+        limits(0, 0, 1_000_000),
+        0,
+        choices_alone,
+        &expect![[r#"
+        0 ask 8: yes tokens 1000000/1000000 in 12h0m0s
+        0 ask: reserved, wait 1s
+    "#]],
     );
 }
 
