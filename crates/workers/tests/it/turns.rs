@@ -1,8 +1,10 @@
 //! Turns on a pool whose workers behave.
 
+use std::sync::Arc;
+
 use codex::TurnEvent;
 use expect_test::expect;
-use workers::{Notice, Refused};
+use workers::{Notice, Order, Refused};
 
 use crate::parking::with_tool;
 use crate::support::{House, Setup, finish, next, order, order_in, until, until_event};
@@ -197,4 +199,24 @@ fn name(notice: &Notice) -> &'static str {
         Notice::ItemStarted { .. } => "item started",
         Notice::ItemCompleted { .. } => "item completed",
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_memory_of_an_order_counts_until_its_turn_has_begun_whoever_waits_for_it() {
+    let house = House::open(Setup::default()).await;
+    house.until_ready().await;
+    let pid = house.pool.workers()[0].pid.unwrap();
+    signal(pid, rustix::process::Signal::STOP);
+    let memory = Arc::new("the lease of a prompt");
+    let lease = Arc::downgrade(&memory);
+    let asked = Order { memory: Some(memory), ..order("k", "[[text]]") };
+    tokio::select! {
+        biased;
+        begun = house.try_turn(asked) => panic!("a stopped worker begins nothing: {:?}", begun.is_ok()),
+        () = until("it has its place", || house.pool.load().turns == 1) => {}
+    }
+    assert!(lease.upgrade().is_some(), "its caller has left, and the worker has not answered");
+    signal(pid, rustix::process::Signal::CONT);
+    until("the memory is given back", || lease.upgrade().is_none()).await;
+    house.stop().await;
 }
